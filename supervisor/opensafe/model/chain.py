@@ -1,0 +1,77 @@
+"""A hash-chained log of JSON lines: the common form of the audit log and the warden's ledger.
+
+Each line is the canonical JSON of its record with two more fields: `index` (from 0, without gap) and `prev`, the
+RFC 6962 leaf hash of the line before (64 zeros for the first). One hash thus serves as chain link and as the
+leaf of a Merkle tree over the same lines. A chain shows edit, drop, swap, insert and duplicate; a cut tail shows
+only against a head kept elsewhere.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from .canonical import canonical_json, leaf_hash
+
+GENESIS: Final = "0" * 64
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a chain ends: the number of lines and the leaf hash of the last."""
+
+    size: int = 0
+    leaf: str = GENESIS
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """One line ready to be appended (without newline), its leaf hash, and the chain's head after it."""
+
+    line: bytes
+    leaf: str
+    head: Head
+
+
+class ChainBrokenError(ValueError):
+    """The first line that does not belong where it stands: `index` (from 0) and why."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(f"record {index}: {why}")
+        self.index = index
+        self.why = why
+
+
+def seal(head: Head, record: dict[str, Any]) -> Sealed:
+    """Bind `record` to the chain that ends in `head`. Raises NotCanonicalError."""
+    line = canonical_json({**record, "index": head.size, "prev": head.leaf})
+    leaf = leaf_hash(line)
+    return Sealed(line, leaf, Head(head.size + 1, leaf))
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A line whose place in the chain was verified."""
+
+    index: int
+    leaf: str
+    record: dict[str, Any]
+
+
+def verify(lines: Iterable[bytes], head: Head = Head()) -> Iterator[Link]:  # noqa: B008 - Head is frozen
+    """Yield the records of `lines` (newline-free) that continue `head`.
+
+    Raises ChainBrokenError at the first line that is not canonical, out of place or bound to another line.
+    """
+    for line in lines:
+        index = head.size
+        try:
+            record = msgspec.json.decode(line)
+            canonical = isinstance(record, dict) and canonical_json(record) == line
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise ChainBrokenError(index, f"not a canonical JSON record ({error})") from error
+        if not canonical:
+            raise ChainBrokenError(index, "not in canonical form")
+        if record.get("index") != index:
+            raise ChainBrokenError(index, f"carries index {record.get('index')!r}")
+        if record.get("prev") != head.leaf:
+            raise ChainBrokenError(index, "is not bound to the record before it")
+        head = Head(index + 1, leaf_hash(line))
+        yield Link(index, head.leaf, record)

@@ -1,0 +1,68 @@
+"""A verdict: action, the rules that fired, and the capabilities granted to the run it allows."""
+
+import enum
+
+import msgspec
+
+from .limits import CallLimits
+
+
+class Action(enum.StrEnum):
+    """block beats review beats allow."""
+
+    ALLOW = "allow"
+    REVIEW = "review"
+    BLOCK = "block"
+
+
+class Severity(enum.StrEnum):
+    """How grave a rule's firing is."""
+
+    INFO = "info"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class RuleHit(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule that fired. `reason` names the value, `remedy` the smallest change that would be allowed."""
+
+    id: str
+    severity: Severity
+    action: Action
+    reason: str
+    value: str = ""
+    remedy: str = ""
+
+
+class PathGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """Roots that the file tools may read and write beneath. A program is bound by mounts, uid and filter instead."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What an allowed run may use: host names, programs ("any" or a list), file roots, seccomp profile, limits."""
+
+    network: tuple[str, ...] = ()
+    programs: str | tuple[str, ...] = ()
+    paths: PathGrant = PathGrant()
+    seccomp: str = "default"
+    limits: CallLimits = CallLimits()
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one evaluation. `id` and `data_version` are echoes: without them the result is no verdict."""
+
+    action: Action
+    rules: tuple[RuleHit, ...]
+    grant: Grant
+    id: str
+    data_version: str
+    shadow: tuple[RuleHit, ...] = ()
+
+    def deciding(self) -> tuple[RuleHit, ...]:
+        """The rules whose action is the decision's, in order of id."""
+        return tuple(sorted((r for r in self.rules if r.action == self.action), key=lambda r: r.id))

@@ -1,0 +1,42 @@
+"""What may be asked of a sandbox, and what is executed in it.
+
+`SandboxSpec` and `Launch` are *subjects*: the digest of the one that was decided stands in the decision record,
+and the warden recomputes it from what it is asked to do. Template and profile are names of things the warden
+itself holds; no host path, flag or OCI fragment can be expressed.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from .calls import Program
+from .canonical import digest
+from .limits import CallLimits, SandboxLimits
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+
+class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sandbox to be made. `sandbox_id` is random and never reused; `template` names a runner image."""
+
+    sandbox_id: str
+    template: Name = "base"
+    limits: SandboxLimits = SandboxLimits()
+
+    def subject_digest(self) -> str:
+        """Digest that the decision record carries."""
+        return digest({"sandbox": self})
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One program to be started in one sandbox under one seccomp profile and one set of limits."""
+
+    sandbox_id: str
+    exec_id: str
+    program: Program
+    profile: Name
+    limits: CallLimits
+
+    def subject_digest(self) -> str:
+        """Digest that the decision record carries."""
+        return digest({"launch": self})

@@ -1,0 +1,166 @@
+"""The operations the unprivileged processes may ask of the warden: a closed list of typed messages.
+
+One message a packet on a SOCK_SEQPACKET socketpair, MessagePack, file descriptors by SCM_RIGHTS. A request
+carries an id of the sender's; the answer repeats it. Requests are served concurrently, so a waiting Wait holds
+up nothing. A packet that does not decode ends the connection: a peer that sends one is not ours.
+
+Why each operation is safe to offer to a front under an attacker's control:
+
+- CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
+- Wait, Kill, Delete, List, Inspect  act on objects that earlier decisions made; the worst is a lost run.
+- Status  reads.
+
+Nothing here can name a host path, an OCI field, a flag, an address or another process.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from opensafe.model.sandbox import Launch, SandboxSpec
+
+#: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
+MAX_PACKET: Final = 512 * 1024
+#: Requests of one peer that may be under way at once.
+MAX_PENDING: Final = 4096
+
+Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+Id = Annotated[str, msgspec.Meta(pattern=r"^(sb|exec)-[0-9a-f]{20}$")]
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=True):
+    request: int
+
+
+class RecordRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a decision record lies: audit segment by number, byte offset and length of its line, leaf hash."""
+
+    segment: Annotated[int, msgspec.Meta(ge=0)]
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+    length: Annotated[int, msgspec.Meta(ge=1, le=64 << 20)]
+    leaf: Hex
+
+
+class CreateSandbox(_Message, frozen=True):
+    """Make and start a sandbox. Answer: SandboxMade."""
+
+    spec: SandboxSpec
+    decision: RecordRef
+
+
+class DeleteSandbox(_Message, frozen=True):
+    """End and remove a sandbox and all that was made for it. Answer: Done."""
+
+    sandbox_id: Id
+
+
+class ListSandboxes(_Message, frozen=True):
+    """Answer: Sandboxes."""
+
+
+class Start(_Message, frozen=True):
+    """Start a program. Descriptors: stdin, stdout, stderr, in this order (pipes). Answer: Started."""
+
+    launch: Launch
+    decision: RecordRef
+
+
+class Wait(_Message, frozen=True):
+    """Answer, when the program and everything below it is gone: Ended."""
+
+    exec_id: Id
+
+
+class Kill(_Message, frozen=True):
+    """Kill the whole tree of one program (its runner excepted, which reaps). Answer: Done, when it is empty."""
+
+    exec_id: Id
+
+
+class Status(_Message, frozen=True):
+    """Answer: StatusReport."""
+
+
+Request = CreateSandbox | DeleteSandbox | ListSandboxes | Start | Wait | Kill | Status
+
+
+class Done(_Message, frozen=True):
+    """The operation is complete."""
+
+
+class SandboxMade(_Message, frozen=True):
+    """The sandbox runs; create_ns is the time it took."""
+
+    sandbox_id: Id
+    create_ns: int
+
+
+class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
+    """One sandbox as the warden sees it. `state`: running, lost or deleting; `cause` with lost."""
+
+    sandbox_id: str
+    template: str
+    state: str
+    created_unix_ns: int
+    cause: str = ""
+
+
+class Sandboxes(_Message, frozen=True):
+    """All sandboxes of this daemon."""
+
+    sandboxes: tuple[SandboxState, ...]
+
+
+class Started(_Message, frozen=True):
+    """The program was handed to the sentry; its ledger entry is on disk."""
+
+    exec_id: Id
+
+
+class Ended(_Message, frozen=True):
+    """How a program ended.
+
+    kind: `exited` (value = exit code), `signalled` (value = signal number), `not_started` (value = errno,
+    detail = stage), `lost` (detail = cause). run_ns: start to end as the warden saw it.
+    """
+
+    kind: str
+    value: int = 0
+    detail: str = ""
+    run_ns: int = 0
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One self-test: what was tried, whether the sandbox refused it, whether the control got through."""
+
+    name: str
+    refused: bool
+    control_succeeded: bool
+    answer: str
+    control_answer: str
+
+
+class StatusReport(_Message, frozen=True):
+    """What the warden knows of itself and the runtime."""
+
+    runsc_version: str
+    runsc_platform: str
+    checks: tuple[Check, ...]
+    sandboxes: int
+    programs: int
+    ledger_size: int
+    append_only: bool
+    removed_at_start: tuple[str, ...] = ()
+
+
+class Failed(_Message, frozen=True):
+    """The operation was refused or failed: `reason` is an error class's `reason` in errors.py."""
+
+    reason: str
+    message: str
+    value: str = ""
+    limit: str = ""
+    remedy: str = ""
+
+
+Answer = Done | SandboxMade | Sandboxes | Started | Ended | StatusReport | Failed

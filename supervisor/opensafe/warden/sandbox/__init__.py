@@ -1,0 +1,1 @@
+"""gVisor sandboxes: specification, life cycle, programs in them, limits around them."""
