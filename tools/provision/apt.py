@@ -1,0 +1,110 @@
+"""Debian packages and the service account: what the host itself has to provide.
+
+Only what is missing is installed, so a repeated run makes no network call and takes no lock.
+"""
+
+import grp
+import os
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from .runner import Runner, StepError
+from .site import Site
+
+LOCK_TIMEOUT_S = 300
+ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+
+def require_root(purpose: str) -> None:
+    """Raise StepError unless this process is root."""
+    if os.geteuid() != 0:
+        raise StepError(f"uid {os.geteuid()} may not {purpose}", "run the same command as root")
+
+
+@dataclass(frozen=True, slots=True)
+class AptPackages:
+    """The packages of pins.toml that dpkg doesn't know as installed."""
+
+    site: Site
+    name: str = "apt"
+
+    def missing(self) -> list[str]:
+        """The packages to install, in the order of pins.toml."""
+        wanted: list[str] = self.site.pins["apt"]["packages"]
+        answer = subprocess.run(
+            ["/usr/bin/dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            text=True,
+        )
+        present = {line.split()[0] for line in answer.stdout.splitlines() if line.endswith(" installed")}
+        return [package for package in wanted if package not in present]
+
+    def describe(self) -> str:
+        """What would be installed."""
+        if shutil.which("apt-get") is None:
+            return "need Debian packages: " + ", ".join(self.site.pins["apt"]["packages"])
+        return "install Debian packages: " + (", ".join(self.missing()) or "none missing")
+
+    def is_done(self) -> bool:
+        """Whether every package is installed."""
+        return shutil.which("dpkg-query") is not None and not self.missing()
+
+    def execute(self, run: Runner) -> None:
+        """Install what is missing, waiting up to 300 s for another apt to finish."""
+        if shutil.which("apt-get") is None:
+            raise StepError("this host has no apt-get", "use Debian 12, the system that OpenSafe is built for")
+        require_root("install packages")
+        lock = ["-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT_S}", "-o", "Acquire::Retries=3"]
+        run(
+            ["apt-get", *lock, "update"],
+            env=ENVIRONMENT,
+            remedy="check the package sources in /etc/apt and the network",
+        )
+        run(
+            ["apt-get", *lock, "install", "-y", "--no-install-recommends", *self.missing()],
+            env=ENVIRONMENT,
+            remedy="another package manager may hold the lock, or a source is unreachable: see the output",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The user and group of the processes that hold no privilege."""
+
+    site: Site
+    name: str = "account"
+
+    @property
+    def _user(self) -> str:
+        return str(self.site.pins["account"]["user"])
+
+    def describe(self) -> str:
+        """Which account would be made."""
+        return f"make the system user and group {self._user}: no home, no shell, no password"
+
+    def is_done(self) -> bool:
+        """Whether user and group exist and belong together."""
+        try:
+            return pwd.getpwnam(self._user).pw_gid == grp.getgrnam(self._user).gr_gid
+        except KeyError:
+            return False
+
+    def execute(self, run: Runner) -> None:
+        """Make the group where it is missing, then the user."""
+        require_root("make a system user")
+        remedy = f"remove or repair the account {self._user}: its group has to be {self._user} as well"
+        try:
+            grp.getgrnam(self._user)
+        except KeyError:
+            run(["/usr/sbin/groupadd", "--system", self._user], remedy=remedy)
+        run(
+            [
+                "/usr/sbin/useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent",
+                "--shell", "/usr/sbin/nologin", "--gid", self._user, self._user,
+            ],
+            remedy=remedy,
+        )  # fmt: skip
