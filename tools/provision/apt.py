@@ -103,8 +103,16 @@ class Account:
             run(["/usr/sbin/groupadd", "--system", self._user], remedy=remedy)
         run(
             [
-                "/usr/sbin/useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent",
-                "--shell", "/usr/sbin/nologin", "--gid", self._user, self._user,
+                "/usr/sbin/useradd",
+                "--system",
+                "--no-create-home",
+                "--home-dir",
+                "/nonexistent",
+                "--shell",
+                "/usr/sbin/nologin",
+                "--gid",
+                self._user,
+                self._user,
             ],
             remedy=remedy,
-        )  # fmt: skip
+        )

@@ -85,8 +85,16 @@ class Bundle:
         """Run the builder with the opa of the prefix."""
         key = self._key()
         run(
-            [self.site.venv / "bin" / "python", "-m", "opensafe.policy.build",
-             "--opa", self.site.prefix / "bin" / "opa", "--output", self.path, self.site.root / "policies"],
+            [
+                self.site.venv / "bin" / "python",
+                "-m",
+                "opensafe.policy.build",
+                "--opa",
+                self.site.prefix / "bin" / "opa",
+                "--output",
+                self.path,
+                self.site.root / "policies",
+            ],
             remedy="a policy doesn't compile or its test fails: see the output of opa",
-        )  # fmt: skip
+        )
         self._stamp.set(key)

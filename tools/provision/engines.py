@@ -163,15 +163,24 @@ class Engine:
         run.say(f"building {self._pin['package']} {version}")
         made = scratch / self.name
         run(
-            [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", self._pin["ldflags"].format(version=version),
-             "-o", made, self._pin["package"]],
+            [
+                go,
+                "build",
+                "-trimpath",
+                "-buildvcs=false",
+                "-ldflags",
+                self._pin["ldflags"].format(version=version),
+                "-o",
+                made,
+                self._pin["package"],
+            ],
             cwd=self._module,
             env=go_environment(self.site, scratch),
             remedy=(
                 "check that the Go module proxy is reachable and that the disk has 3 GB free, or put "
                 f"{self.name} >= {self._pin['minimum']} on PATH yourself; then run the same command again"
             ),
-        )  # fmt: skip
+        )
         return made
 
     def _pinned_version(self) -> str:

@@ -143,11 +143,21 @@ class RunnerImage:
         run.say("from the host's own Debian sources" if mirrors else "from Debian's default mirror")
         hooks = [f"--customize-hook={hook}" for hook in HOOKS]
         run(
-            ["mmdebstrap", "--mode=root", f"--variant={pin['variant']}", "--skip=output/mknod", "--format=directory",
-             f"--include={','.join(pin['packages'])}", *hooks, pin["suite"], rootfs, *mirrors],
+            [
+                "mmdebstrap",
+                "--mode=root",
+                f"--variant={pin['variant']}",
+                "--skip=output/mknod",
+                "--format=directory",
+                f"--include={','.join(pin['packages'])}",
+                *hooks,
+                pin["suite"],
+                rootfs,
+                *mirrors,
+            ],
             env={"LC_ALL": "C.UTF-8"},
             remedy="check that the Debian mirror in /etc/apt is reachable and that the prefix has 1 GB free",
-        )  # fmt: skip
+        )
 
     def _manifest(self, rootfs: Path) -> dict[str, object]:
         answer = subprocess.run(

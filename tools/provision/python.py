@@ -58,10 +58,20 @@ class Uv:
             remedy="install python3-venv (Debian 12: apt-get install python3-venv)",
         )
         run(
-            [home / "bin" / "python", "-m", "pip", "install", "--require-hashes", "--no-deps", "--quiet",
-             "--disable-pip-version-check", "-r", self._lock],
+            [
+                home / "bin" / "python",
+                "-m",
+                "pip",
+                "install",
+                "--require-hashes",
+                "--no-deps",
+                "--quiet",
+                "--disable-pip-version-check",
+                "-r",
+                self._lock,
+            ],
             remedy=RETRY,
-        )  # fmt: skip
+        )
         self._stamp.set(digest(self._lock))
 
 
@@ -105,15 +115,35 @@ class Venv:
                 remedy="remove .venv and run the same command again",
             )
         run(
-            [uv, "pip", "sync", "--quiet", "--python", self.site.venv, "--require-hashes", "--compile-bytecode",
-             self._lock],
+            [
+                uv,
+                "pip",
+                "sync",
+                "--quiet",
+                "--python",
+                self.site.venv,
+                "--require-hashes",
+                "--compile-bytecode",
+                self._lock,
+            ],
             env=env,
             remedy=RETRY,
-        )  # fmt: skip
+        )
         run(
-            [uv, "pip", "install", "--quiet", "--python", self.site.venv, "--offline", "--no-deps",
-             "--no-build-isolation", "--editable", self.site.root],
+            [
+                uv,
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                self.site.venv,
+                "--offline",
+                "--no-deps",
+                "--no-build-isolation",
+                "--editable",
+                self.site.root,
+            ],
             env=env | {"PATH": f"{self.site.venv / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
             remedy="the build backend is setuptools from the lock: see the output",
-        )  # fmt: skip
+        )
         self._stamp.set(self._key())
