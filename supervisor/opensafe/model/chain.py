@@ -4,8 +4,12 @@ Each line is the canonical JSON of its record with two more fields: `index` (fro
 RFC 6962 leaf hash of the line before (64 zeros for the first). One hash thus serves as chain link and as the
 leaf of a Merkle tree over the same lines. A chain shows edit, drop, swap, insert and duplicate; a cut tail shows
 only against a head kept elsewhere.
+
+A crash can leave a last line that was never completed. Nothing is ever cut off such a log: the next writer ends
+the line and appends a record of kind `torn` with the SHA-256 of the fragment, and only that fragment is excused.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -55,23 +59,51 @@ class Link(msgspec.Struct, frozen=True):
     record: dict[str, Any]
 
 
-def verify(lines: Iterable[bytes], head: Head = Head()) -> Iterator[Link]:  # noqa: B008 - Head is frozen
-    """Yield the records of `lines` (newline-free) that continue `head`.
+def seal_torn(head: Head, fragment: bytes) -> Sealed:
+    """The record that excuses `fragment`, the incomplete last line after `head`."""
+    return seal(head, {"kind": "torn", "fragment_sha256": hashlib.sha256(fragment).hexdigest()})
+
+
+def verify(lines: Iterable[bytes], head: Head | None = None) -> Iterator[Link]:
+    """Yield the records of `lines` (newline-free) that continue `head` (the empty chain by default).
 
     Raises ChainBrokenError at the first line that is not canonical, out of place or bound to another line.
     """
+    head = head or Head()
+    fragment: bytes | None = None
     for line in lines:
-        index = head.size
-        try:
-            record = msgspec.json.decode(line)
-            canonical = isinstance(record, dict) and canonical_json(record) == line
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise ChainBrokenError(index, f"not a canonical JSON record ({error})") from error
-        if not canonical:
-            raise ChainBrokenError(index, "not in canonical form")
-        if record.get("index") != index:
-            raise ChainBrokenError(index, f"carries index {record.get('index')!r}")
-        if record.get("prev") != head.leaf:
-            raise ChainBrokenError(index, "is not bound to the record before it")
-        head = Head(index + 1, leaf_hash(line))
-        yield Link(index, head.leaf, record)
+        if fragment is not None:
+            link = _link(line, head)
+            if link.record.get("fragment_sha256") != hashlib.sha256(fragment).hexdigest():
+                raise ChainBrokenError(head.size, "follows a fragment and does not account for it")
+            fragment = None
+        else:
+            try:
+                link = _link(line, head)
+            except _NotARecordError:
+                fragment = line
+                continue
+        head = Head(link.index + 1, link.leaf)
+        yield link
+    if fragment is not None:
+        raise ChainBrokenError(head.size, "is a fragment that no record accounts for")
+
+
+class _NotARecordError(ChainBrokenError):
+    """The line is not canonical JSON: a fragment or a forgery."""
+
+
+def _link(line: bytes, head: Head) -> Link:
+    index = head.size
+    try:
+        record = msgspec.json.decode(line)
+        canonical = isinstance(record, dict) and canonical_json(record) == line
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise _NotARecordError(index, f"not a JSON record ({error})") from error
+    if not canonical:
+        raise _NotARecordError(index, "not in canonical form")
+    if record.get("index") != index:
+        raise ChainBrokenError(index, f"carries index {record.get('index')!r}")
+    if record.get("prev") != head.leaf:
+        raise ChainBrokenError(index, "is not bound to the record before it")
+    return Link(index, leaf_hash(line), record)

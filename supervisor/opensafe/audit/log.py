@@ -1,0 +1,180 @@
+"""The audit log's writer: one chain, many callers, one fdatasync for all that wait (group commit).
+
+`append` returns only when the record is on disk, so a caller that goes on has a durable record behind it. After
+the first failure (disk full, I/O error) the log stays failed: an append that can't be proven durable must not be
+followed by one that claims to be. The descriptor comes from the warden and can only append.
+"""
+
+import asyncio
+import os
+import pathlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+
+from opensafe.errors import AuditError
+from opensafe.model import chain
+from opensafe.model.canonical import NotCanonicalError
+from opensafe.model.records import Record
+
+from .segment import read_fragment, read_lines
+
+_RECENT: Final = 10_000
+
+
+class Written(chain.Sealed, frozen=True):
+    """A durable record: the sealed line with the segment and byte offset at which it lies."""
+
+    record: Record
+    segment: int
+    offset: int
+
+
+class AuditLog:
+    """Append-only writer of one segment. Owns its descriptor, one task and one thread; `close` ends all three."""
+
+    def __init__(self, descriptor: int, path: pathlib.Path, segment: int = 0) -> None:
+        self._descriptor = descriptor
+        self._segment = segment
+        self._head = chain.Head()
+        self._offset = 0
+        self._failure: AuditError | None = None
+        self._queue: list[tuple[Written, asyncio.Future[Written]]] = []
+        self._wake = asyncio.Event()
+        self._written = asyncio.Condition()
+        self._recent: deque[Written] = deque(maxlen=_RECENT)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit-sync")
+        self._task: asyncio.Task[None] | None = None
+        self._path = path
+
+    async def open(self, replay: Callable[[chain.Link], None]) -> None:
+        """Verify what the segment holds, hand each record to `replay`, account for a torn tail, start writing.
+
+        Raises AuditError where the chain is broken: a log that is not intact is not continued.
+        """
+        fragment = read_fragment(self._path)
+        lines = _complete(fragment, read_lines(self._path))
+        try:
+            for link in chain.verify(lines):
+                replay(link)
+                self._head = chain.Head(link.index + 1, link.leaf)
+        except chain.ChainBrokenError as error:
+            raise AuditError(
+                f"the audit log is not intact: {error}",
+                value=self._path.name,
+                remedy="Keep the file as evidence, run `opensafe audit verify`, start with a fresh state directory.",
+            ) from error
+        self._offset = self._path.stat().st_size
+        self._task = asyncio.create_task(self._write_batches(), name="audit-writer")
+        if fragment:
+            sealed = chain.seal_torn(self._head, fragment)
+            await asyncio.to_thread(self._write, b"\n" + sealed.line + b"\n")
+            self._head = sealed.head
+            self._offset += len(sealed.line) + 2
+
+    @property
+    def head(self) -> chain.Head:
+        """The chain's end as far as records were accepted."""
+        return self._head
+
+    @property
+    def failure(self) -> AuditError | None:
+        """Why the log takes no more records, if it doesn't."""
+        return self._failure
+
+    async def append(self, record: Record) -> Written:
+        """Bind `record` to the chain and wait until it is on disk. Raises AuditError."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            sealed = chain.seal(self._head, msgspec.to_builtins(record))
+        except NotCanonicalError as error:
+            raise AuditError(f"the record has no canonical form: {error}") from error
+        written = Written(sealed.line, sealed.leaf, sealed.head, record, self._segment, self._offset)
+        self._head = sealed.head
+        self._offset += len(sealed.line) + 1
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append((written, future))
+        self._wake.set()
+        return await asyncio.shield(future)
+
+    async def follow(self, last: int) -> AsyncIterator[Written]:
+        """Yield the `last` most recent records of this run, then each new one as it becomes durable.
+
+        A reader that falls more than 10,000 records behind ends with AuditError instead of skipping any.
+        """
+        pending = list(self._recent)[len(self._recent) - min(last, len(self._recent)) :] if last else []
+        position = self._recent[-1].head.size if self._recent else 0
+        for written in pending:
+            yield written
+        while True:
+            async with self._written:
+                while not self._recent or self._recent[-1].head.size <= position:
+                    await self._written.wait()
+            if self._recent[0].head.size > position + 1:
+                raise AuditError("the reader fell behind", limit=f"{_RECENT} records", remedy="Read the segment files.")
+            fresh = [written for written in self._recent if written.head.size > position]
+            position = fresh[-1].head.size
+            for written in fresh:
+                yield written
+
+    async def close(self) -> None:
+        """Write what waits, then end the task and the thread."""
+        if self._task is not None:
+            while self._queue and self._failure is None:
+                await asyncio.wait([future for _, future in self._queue])
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.shutdown(wait=True)
+        os.close(self._descriptor)
+
+    async def _write_batches(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            batch, self._queue = self._queue, []
+            if not batch:
+                continue
+            data = b"".join(written.line + b"\n" for written, _ in batch)
+            try:
+                await loop.run_in_executor(self._thread, self._write, data)
+            except OSError as error:
+                self._fail(error, batch)
+                return
+            self._recent.extend(written for written, _ in batch)
+            for written, future in batch:
+                future.set_result(written)
+            async with self._written:
+                self._written.notify_all()
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        os.fdatasync(self._descriptor)
+
+    def _fail(self, error: OSError, batch: list[tuple[Written, asyncio.Future[Written]]]) -> None:
+        self._failure = AuditError(
+            f"the audit log can't be written: {error.strerror}",
+            value=self._path.name,
+            remedy="Nothing executes until it can: free the disk or mend it, then restart the daemon.",
+        )
+        for _, future in [*batch, *self._queue]:
+            future.set_exception(self._failure)
+            future.exception()
+        self._queue = []
+
+
+def _complete(fragment: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The complete lines of `lines`: all but the last where a `fragment` ends the file."""
+    previous: bytes | None = None
+    for line in lines:
+        if previous is not None:
+            yield previous
+        previous = line
+    if previous is not None and not fragment:
+        yield previous

@@ -1,0 +1,51 @@
+"""Reading audit segments: `audit/segment-NNNNNN.jsonl` below the state directory, one record a line.
+
+Segments are read as a stream, so that a log larger than memory can be verified.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Final
+
+from opensafe.errors import AuditError
+
+_CHUNK: Final = 1 << 20
+#: Longest line that is a record. A decision holds a call's sealed arguments (4 MiB at most) and their facts.
+MAX_LINE: Final = 64 << 20
+
+
+def segment_path(state: pathlib.Path, number: int) -> pathlib.Path:
+    """Where segment `number` lies."""
+    return state / "audit" / f"segment-{number:06d}.jsonl"
+
+
+def segment_paths(state: pathlib.Path) -> list[pathlib.Path]:
+    """All segments in order. Raises AuditError where one is missing in between."""
+    paths = sorted((state / "audit").glob("segment-*.jsonl"))
+    for number, path in enumerate(paths):
+        if path != segment_path(state, number):
+            raise AuditError(f"segment {number} is missing", value=path.name, remedy="Restore it from a copy.")
+    return paths
+
+
+def read_lines(path: pathlib.Path) -> Iterator[bytes]:
+    """Yield the lines of one segment without their newline. A last line that was never ended is yielded as it is."""
+    with path.open("rb", buffering=_CHUNK) as file:
+        while line := file.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                raise AuditError("a line is longer than any record", value=path.name, limit=MAX_LINE)
+            yield line.removesuffix(b"\n")
+
+
+def read_fragment(path: pathlib.Path) -> bytes:
+    """The bytes after the last newline: b"" where every line is complete."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        tail = b""
+        while end > 0 and b"\n" not in tail and len(tail) <= MAX_LINE:
+            start = max(0, end - _CHUNK)
+            file.seek(start)
+            tail = file.read(end - start) + tail
+            end = start
+    return tail.rpartition(b"\n")[2]

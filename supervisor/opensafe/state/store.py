@@ -1,0 +1,262 @@
+"""SQLite index of sessions, sandboxes, calls, permits and reviews.
+
+The audit log is the durable truth; this is a fold of it. `fold` is the only writer of the folded tables, used
+alike while running (after the record is on disk) and at start (for records the index has not seen), so a crash
+between the two loses nothing. A lost or deleted index is rebuilt from the log.
+"""
+
+import importlib.resources
+import pathlib
+import sqlite3
+from typing import Any, Final
+
+import msgspec
+
+from opensafe.errors import AuditError
+from opensafe.model.records import (
+    DaemonRecord,
+    DecisionRecord,
+    OutcomeRecord,
+    Record,
+    RefusalRecord,
+    ReviewRecord,
+    SandboxRecord,
+    SessionRecord,
+    TornRecord,
+)
+
+from .rows import CallRow, ReviewRow, SandboxRow, SessionRow
+
+_VERSION: Final = 1
+_RECENT_TOOLS: Final = 8
+
+
+class Store:
+    """One connection, used by the event loop's thread only. Every method is one short transaction."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+        self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
+        self._migrate(path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @property
+    def folded(self) -> int:
+        """How many records of the log are in here: the index of the next one to fold."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'folded'").fetchone()
+        return int(row["value"]) if row else 0
+
+    def fold(self, index: int, record: Record) -> None:
+        """Apply the record at `index` of the log. One already applied is passed over; a gap is an AuditError."""
+        folded = self.folded
+        if index < folded:
+            return
+        if index > folded:
+            raise AuditError("records are missing between log and index", value=index, limit=folded)
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            match record:
+                case DecisionRecord():
+                    self._fold_decision(record)
+                case OutcomeRecord():
+                    self._db.execute(
+                        "UPDATE calls SET outcome = ? WHERE session_id = ? AND call_id = ?",
+                        (_json(record.outcome), record.session_id, record.call_id),
+                    )
+                case ReviewRecord():
+                    self._db.execute(
+                        "UPDATE reviews SET state = ?, decided_by = ?, reason = ? WHERE review_id = ?",
+                        (record.state, record.decided_by, record.reason, record.review_id),
+                    )
+                case SessionRecord():
+                    self._fold_session(record)
+                case SandboxRecord():
+                    self._fold_sandbox(record)
+                case RefusalRecord():
+                    self._count(record.session_id, "refused")
+                case DaemonRecord() | TornRecord():
+                    pass
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (index + 1,))
+
+    def session(self, session_id: str) -> SessionRow | None:
+        """The session, open or closed."""
+        row = self._db.execute("SELECT * FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+        return SessionRow.of(row) if row else None
+
+    def open_sessions(self, principal: str) -> int:
+        """How many sessions of `principal` are open."""
+        return self._number("SELECT count(*) FROM sessions WHERE principal = ? AND NOT closed", principal)
+
+    def sandbox(self, sandbox_id: str) -> SandboxRow | None:
+        """The sandbox, running or ended."""
+        row = self._db.execute("SELECT * FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,)).fetchone()
+        return SandboxRow.of(row) if row else None
+
+    def sandboxes(self, *, principal: str | None = None, session_id: str | None = None) -> list[SandboxRow]:
+        """Sandboxes that have not ended, of one principal or session or of all."""
+        rows = self._db.execute(
+            "SELECT * FROM sandboxes WHERE ended IS NULL AND (?1 IS NULL OR principal = ?1)"
+            " AND (?2 IS NULL OR session_id = ?2) ORDER BY created_ns",
+            (principal, session_id),
+        )
+        return [SandboxRow.of(row) for row in rows]
+
+    def call(self, session_id: str, call_id: str) -> CallRow | None:
+        """The call's latest decision and its outcome."""
+        row = self._db.execute(
+            "SELECT * FROM calls WHERE session_id = ? AND call_id = ?", (session_id, call_id)
+        ).fetchone()
+        return CallRow.of(row) if row else None
+
+    def permit(self, permit: str) -> CallRow | None:
+        """The call that `permit` was given for."""
+        row = self._db.execute("SELECT * FROM calls WHERE permit = ? AND permit <> ''", (permit,)).fetchone()
+        return CallRow.of(row) if row else None
+
+    def unfinished(self) -> list[CallRow]:
+        """Calls that have no outcome: running, parked, or permits under way."""
+        return [CallRow.of(row) for row in self._db.execute("SELECT * FROM calls WHERE outcome IS NULL")]
+
+    def review(self, review_id: str) -> ReviewRow | None:
+        """The review, whatever its state."""
+        row = self._db.execute("SELECT * FROM reviews WHERE review_id = ?", (review_id,)).fetchone()
+        return ReviewRow.of(row) if row else None
+
+    def reviews(self, *, everything: bool) -> list[ReviewRow]:
+        """Pending reviews, oldest first; with `everything` the latest thousand in any state."""
+        query = "SELECT * FROM reviews ORDER BY created_ns DESC LIMIT 1000"
+        if not everything:
+            query = "SELECT * FROM reviews WHERE state = 'pending' ORDER BY created_ns"
+        return [ReviewRow.of(row) for row in self._db.execute(query)]
+
+    def pending_reviews(self) -> int:
+        """How many calls are parked."""
+        return self._number("SELECT count(*) FROM reviews WHERE state = 'pending'")
+
+    def park(self, review_id: str, arguments: bytes) -> None:
+        """Keep a parked call's full arguments until `unpark`."""
+        self._db.execute("INSERT INTO parked VALUES (?, ?)", (review_id, arguments))
+
+    def parked(self, review_id: str) -> bytes | None:
+        """The arguments kept by `park`."""
+        row = self._db.execute("SELECT arguments FROM parked WHERE review_id = ?", (review_id,)).fetchone()
+        return bytes(row["arguments"]) if row else None
+
+    def unpark(self, review_id: str) -> None:
+        """Forget a parked call's arguments."""
+        self._db.execute("DELETE FROM parked WHERE review_id = ?", (review_id,))
+
+    def parked_bytes(self) -> int:
+        """Size of all kept arguments."""
+        return self._number("SELECT coalesce(sum(length(arguments)), 0) FROM parked")
+
+    def _fold_decision(self, record: DecisionRecord) -> None:
+        if record.purpose == "query":
+            self._count(record.session_id, str(record.result.action), *(hit.id for hit in record.result.deciding()))
+            return
+        if record.purpose in ("call", "permit"):
+            revision = record.bundles["opensafe"].revision
+            self._db.execute(
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                (
+                    record.session_id,
+                    record.call_id,
+                    record.input.call.digest,
+                    record.sandbox_id,
+                    record.decision_id,
+                    _json(record.result),
+                    revision,
+                    record.review_id,
+                    record.permit,
+                    record.expires_ns,
+                ),
+            )
+            if record.review_id:
+                self._db.execute(
+                    "INSERT INTO reviews VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '')",
+                    (
+                        record.review_id,
+                        record.session_id,
+                        record.call_id,
+                        record.sandbox_id,
+                        record.principal,
+                        record.input.call.tool,
+                        _json(record.input.call.arguments),
+                        record.input.call.digest,
+                        revision,
+                        _json(record.result.deciding()),
+                        record.time_ns,
+                        record.expires_ns,
+                    ),
+                )
+            if record.input.approval is None:  # an approved call is the parked one, decided again
+                self._used(record.session_id, record.input.call.tool)
+        self._count(record.session_id, str(record.result.action), *(hit.id for hit in record.result.deciding()))
+
+    def _fold_session(self, record: SessionRecord) -> None:
+        if record.state == "closed":
+            self._db.execute("UPDATE sessions SET closed = 1 WHERE session_id = ?", (record.session_id,))
+            return
+        self._db.execute(
+            "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_ns)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                record.session_id,
+                record.principal,
+                record.agent,
+                record.conversation_id,
+                record.trace_id,
+                record.time_ns,
+            ),
+        )
+
+    def _fold_sandbox(self, record: SandboxRecord) -> None:
+        if record.state == "running":
+            self._db.execute(
+                "INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, NULL)",
+                (record.sandbox_id, record.session_id, record.principal, record.template, record.time_ns),
+            )
+        else:
+            self._db.execute("UPDATE sandboxes SET ended = ? WHERE sandbox_id = ?", (record.state, record.sandbox_id))
+
+    def _count(self, session_id: str, *keys: str) -> None:
+        row = self._db.execute("SELECT counts FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+        if row is None:
+            return
+        counts: dict[str, int] = msgspec.json.decode(row["counts"])
+        for key in keys:
+            counts[key] = counts.get(key, 0) + 1
+        self._db.execute("UPDATE sessions SET counts = ? WHERE session_id = ?", (_json(counts), session_id))
+
+    def _used(self, session_id: str, tool: str) -> None:
+        row = self._db.execute("SELECT recent_tools FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+        if row is None:
+            return
+        recent: list[str] = [*msgspec.json.decode(row["recent_tools"]), tool][-_RECENT_TOOLS:]
+        self._db.execute(
+            "UPDATE sessions SET calls = calls + 1, recent_tools = ? WHERE session_id = ?", (_json(recent), session_id)
+        )
+
+    def _number(self, query: str, *arguments: object) -> int:
+        return int(self._db.execute(query, arguments).fetchone()[0])
+
+    def _migrate(self, path: pathlib.Path) -> None:
+        version = self._number("PRAGMA user_version")
+        if version == 0:
+            schema = (importlib.resources.files(__package__) / "schema.sql").read_text()
+            self._db.executescript(f"BEGIN; {schema} PRAGMA user_version = {_VERSION}; COMMIT;")
+        elif version != _VERSION:
+            raise AuditError(
+                "the state index has another version",
+                value=version,
+                limit=_VERSION,
+                remedy=f"Remove {path.name}*: it is rebuilt from the audit log (parked calls must be sent again).",
+            )
+
+
+def _json(value: Any) -> str:  # noqa: ANN401 - anything msgspec encodes
+    return msgspec.json.encode(value).decode()

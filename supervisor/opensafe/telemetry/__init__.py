@@ -1,0 +1,1 @@
+"""OpenTelemetry traces of calls: names, spans, exporters."""

@@ -1,0 +1,37 @@
+"""Attribute and span names.
+
+gen_ai.*: OpenTelemetry semantic conventions for generative AI, v0.1.0 (status Development), so they are held here
+and not imported. opensafe.*: ours, until a convention for verdicts is agreed on. error.type values are the
+`OutcomeKind` of a call that did not exit with 0, and `policy_denied` for a block.
+"""
+
+from typing import Final
+
+OPERATION_NAME: Final = "gen_ai.operation.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+AGENT_NAME: Final = "gen_ai.agent.name"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+ERROR_TYPE: Final = "error.type"
+PROCESS_EXIT_CODE: Final = "process.exit.code"
+SECURITY_RULE_NAME: Final = "security_rule.name"
+
+EXECUTE_TOOL: Final = "execute_tool"
+INVOKE_AGENT: Final = "invoke_agent"
+
+SESSION_ID: Final = "opensafe.session.id"
+SANDBOX_ID: Final = "opensafe.sandbox.id"
+DECISION_ID: Final = "opensafe.policy.decision_id"
+ACTION: Final = "opensafe.policy.action"
+RULES: Final = "opensafe.policy.rules"
+ENTRYPOINT: Final = "opensafe.policy.entrypoint"
+BUNDLE_REVISION: Final = "opensafe.policy.bundle.revision"
+REVIEW_ID: Final = "opensafe.review.id"
+OUTCOME: Final = "opensafe.outcome"
+TRUNCATED: Final = "opensafe.output.truncated"
+
+SPAN_POLICY: Final = "policy.evaluate"
+SPAN_REVIEW: Final = "review.park"
+SPAN_SANDBOX_EXEC: Final = "sandbox.exec"
+SPAN_SANDBOX_CREATE: Final = "sandbox.create"
