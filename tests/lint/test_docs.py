@@ -1,0 +1,82 @@
+"""What the documents say of the code is compared with the code, as far as a machine can."""
+
+import inspect
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from opensafe import config, errors
+from opensafe.model import limits
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SECTIONS = {field.name: field.type for field in msgspec.structs.fields(config.Config) if field.name != "principals"}
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+ROW = re.compile(r"^\| `(\w+)` \| ([^|]*) \|", re.MULTILINE)
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def _rows(text):
+    return {key: default.strip() for key, default in ROW.findall(text)}
+
+
+def _section(document, heading):
+    found = re.search(rf"^{re.escape(heading)}$(.*?)(?=^## |\Z)", document, re.MULTILINE | re.DOTALL)
+    assert found, heading
+    return found.group(1)
+
+
+def _number(text):
+    split = re.fullmatch(r"(\d+)([KMGT]?i?B)?", text.replace(" ", ""))
+    return int(split[1]) * UNITS[split[2] or "B"] if split else None
+
+
+def _says(text, value):
+    match value:
+        case bool():
+            return text == f"`{str(value).lower()}`"
+        case int():
+            return _number(text) == value
+        case "":
+            return text == "empty"
+        case tuple():
+            return text == "`[" + ", ".join(f'"{item}"' for item in value) + "]`"
+        case _:
+            return text == f"`{value}`"
+
+
+@pytest.mark.parametrize("name", [*SECTIONS, "principals.NAME"])
+def test_configuration_lists_every_key_with_its_default(name):
+    section = SECTIONS.get(name, config.PrincipalSettings)
+    rows = _rows(_section((ROOT / "docs/configuration.md").read_text(), f"## `[{name}]`"))
+    defaults = msgspec.structs.asdict(section())
+    assert rows.keys() == defaults.keys()
+    assert [key for key, value in defaults.items() if not _says(rows[key], value)] == []
+
+
+@pytest.mark.parametrize("struct", [limits.SandboxLimits, limits.CallLimits])
+def test_configuration_lists_every_limit_with_its_default(struct):
+    rows = _rows(_section((ROOT / "docs/configuration.md").read_text(), "## Limits of a sandbox and of a call"))
+    defaults = msgspec.structs.asdict(struct())
+    assert [key for key, value in defaults.items() if not _says(rows.get(key, ""), value)] == []
+
+
+def test_errors_lists_every_class_a_caller_can_meet():
+    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.OpenSafeError)]
+    leaves = {(cls.__name__, cls.reason) for cls in classes if not any(cls in other.__bases__ for other in classes)}
+    listed = re.findall(r"^\| (\w+) \| `(\w+)` \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    assert set(listed) == leaves
+
+
+def test_every_decision_stands_in_the_index_with_its_title():
+    index = (ROOT / "docs/adr/README.md").read_text()
+    for path in sorted((ROOT / "docs/adr").glob("0*.md")):
+        title = path.read_text().splitlines()[0].partition(": ")[2]
+        assert f"| [{path.name[:4]}]({path.name}) | {title} |" in index
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_of_the_tree(path):
+    assert [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()] == []
