@@ -1,13 +1,15 @@
 """The audit log's writer: one chain, many callers, one fdatasync for all that wait (group commit).
 
-`append` returns only when the record is on disk, so a caller that goes on has a durable record behind it. After
-the first failure (disk full, I/O error) the log stays failed: an append that can't be proven durable must not be
-followed by one that claims to be. The descriptor comes from the warden and can only append.
+`append` returns only when the record is on disk and was handed to `fold`, so a caller that goes on has a durable
+record behind it and every record is folded, in order, even where its caller went away. After the first failure
+(disk full, I/O error) the log stays failed: an append that can't be proven durable must not be followed by one that
+claims to be. The descriptor comes from the warden and can only append.
 """
 
 import asyncio
 import os
 import pathlib
+import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,7 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
-from opensafe.model.records import Record
+from opensafe.model.records import Record, TornRecord
 
 from .segment import read_fragment, read_lines
 
@@ -36,7 +38,9 @@ class Written(chain.Sealed, frozen=True):
 class AuditLog:
     """Append-only writer of one segment. Owns its descriptor, one task and one thread; `close` ends all three."""
 
-    def __init__(self, descriptor: int, path: pathlib.Path, segment: int = 0) -> None:
+    def __init__(
+        self, descriptor: int, path: pathlib.Path, fold: Callable[[int, Record], None], segment: int = 0
+    ) -> None:
         self._descriptor = descriptor
         self._segment = segment
         self._head = chain.Head()
@@ -49,9 +53,10 @@ class AuditLog:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit-sync")
         self._task: asyncio.Task[None] | None = None
         self._path = path
+        self._fold = fold
 
-    async def open(self, replay: Callable[[chain.Link], None]) -> None:
-        """Verify what the segment holds, hand each record to `replay`, account for a torn tail, start writing.
+    async def open(self) -> None:
+        """Verify what the segment holds, fold each record, account for a torn tail, start writing.
 
         Raises AuditError where the chain is broken: a log that is not intact is not continued.
         """
@@ -59,7 +64,7 @@ class AuditLog:
         lines = _complete(fragment, read_lines(self._path))
         try:
             for link in chain.verify(lines):
-                replay(link)
+                self._fold(link.index, msgspec.convert(link.record, Record))
                 self._head = chain.Head(link.index + 1, link.leaf)
         except chain.ChainBrokenError as error:
             raise AuditError(
@@ -71,7 +76,8 @@ class AuditLog:
         self._task = asyncio.create_task(self._write_batches(), name="audit-writer")
         if fragment:
             sealed = chain.seal_torn(self._head, fragment)
-            await asyncio.to_thread(self._write, b"\n" + sealed.line + b"\n")
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._write, b"\n" + sealed.line + b"\n")
+            self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord))
             self._head = sealed.head
             self._offset += len(sealed.line) + 2
 
@@ -142,7 +148,9 @@ class AuditLog:
             data = b"".join(written.line + b"\n" for written, _ in batch)
             try:
                 await loop.run_in_executor(self._thread, self._write, data)
-            except OSError as error:
+                for written, _ in batch:
+                    self._fold(written.head.size - 1, written.record)
+            except (OSError, sqlite3.Error, AuditError) as error:
                 self._fail(error, batch)
                 return
             self._recent.extend(written for written, _ in batch)
@@ -157,9 +165,9 @@ class AuditLog:
             view = view[os.write(self._descriptor, view) :]
         os.fdatasync(self._descriptor)
 
-    def _fail(self, error: OSError, batch: list[tuple[Written, asyncio.Future[Written]]]) -> None:
+    def _fail(self, error: Exception, batch: list[tuple[Written, asyncio.Future[Written]]]) -> None:
         self._failure = AuditError(
-            f"the audit log can't be written: {error.strerror}",
+            f"the audit log can't be written: {error}",
             value=self._path.name,
             remedy="Nothing executes until it can: free the disk or mend it, then restart the daemon.",
         )

@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from opensafe.errors import AuditError
+from opensafe.model.decision import Action
+from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import (
     DaemonRecord,
     DecisionRecord,
@@ -160,8 +162,9 @@ class Store:
             return
         if record.purpose in ("call", "permit"):
             revision = record.bundles["opensafe"].revision
+            blocked = record.result.action is Action.BLOCK
             self._db.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     record.session_id,
                     record.call_id,
@@ -173,6 +176,7 @@ class Store:
                     record.review_id,
                     record.permit,
                     record.expires_ns,
+                    _json(Outcome(kind=OutcomeKind.BLOCKED)) if blocked else None,
                 ),
             )
             if record.review_id:

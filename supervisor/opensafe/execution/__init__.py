@@ -1,0 +1,1 @@
+"""One call's run: its streams, its deadline, its end."""
