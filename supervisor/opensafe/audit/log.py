@@ -107,8 +107,8 @@ class AuditLog:
         self._wake.set()
         return await asyncio.shield(future)
 
-    async def follow(self, last: int) -> AsyncIterator[Written]:
-        """Yield the `last` most recent records of this run, then each new one as it becomes durable.
+    async def read(self, last: int, *, follow: bool) -> AsyncIterator[Written]:
+        """Yield the `last` most recent records of this run; with `follow` then each new one as it becomes durable.
 
         A reader that falls more than 10,000 records behind ends with AuditError instead of skipping any.
         """
@@ -116,7 +116,7 @@ class AuditLog:
         position = self._recent[-1].head.size if self._recent else 0
         for written in pending:
             yield written
-        while True:
+        while follow:
             async with self._written:
                 while not self._recent or self._recent[-1].head.size <= position:
                     await self._written.wait()

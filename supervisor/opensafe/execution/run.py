@@ -82,6 +82,11 @@ class Execution:
         self._seen = {STDOUT: 0, STDERR: 0}
         self.started = asyncio.Event()
 
+    @property
+    def exec_id(self) -> str:
+        """Id of this run."""
+        return self._launch.exec_id
+
     def cancel(self) -> None:
         """End the program."""
         self._end(_Cause.CANCELLED)

@@ -1,0 +1,1 @@
+"""The gRPC services. Each socket serves one principal, so identity is never a field of a request."""

@@ -1,0 +1,133 @@
+"""Between protobuf messages and the model. One function a message; unknown enum values raise InvalidArgument."""
+
+from typing import Final
+
+import msgspec
+
+from opensafe._proto.v1 import common_pb2, policy_pb2, review_pb2, sandbox_pb2
+from opensafe.control.judge import Verdict
+from opensafe.errors import InvalidArgument
+from opensafe.model.decision import Action, RuleHit
+from opensafe.model.limits import SandboxLimits
+from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.state.rows import ReviewRow, SandboxRow
+from opensafe.warden import protocol
+
+_ACTIONS: Final = {
+    Action.ALLOW: common_pb2.ACTION_ALLOW,
+    Action.REVIEW: common_pb2.ACTION_REVIEW,
+    Action.BLOCK: common_pb2.ACTION_BLOCK,
+}
+_KINDS: Final = {kind: common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}") for kind in OutcomeKind}
+_KINDS_BACK: Final = {value: kind for kind, value in _KINDS.items()}
+
+
+def rule(hit: RuleHit) -> common_pb2.Rule:
+    """A rule that fired."""
+    return common_pb2.Rule(
+        id=hit.id,
+        severity=str(hit.severity),
+        action=_ACTIONS[hit.action],
+        reason=hit.reason,
+        value=hit.value,
+        remedy=hit.remedy,
+    )
+
+
+def decision(verdict: Verdict) -> common_pb2.Decision:
+    """A verdict with its ids and times. The deciding rules come first."""
+    deciding = verdict.decision.deciding()
+    others = [hit for hit in verdict.decision.rules if hit not in deciding]
+    return common_pb2.Decision(
+        decision_id=verdict.decision_id,
+        action=_ACTIONS[verdict.decision.action],
+        rules=[rule(hit) for hit in (*deciding, *others)],
+        bundle_revision=verdict.revision,
+        evaluation_ns=verdict.evaluation_ns,
+        decision_ns=verdict.decision_ns,
+        trace_id=verdict.trace_id,
+        review_id=verdict.review_id,
+    )
+
+
+def outcome(value: Outcome) -> common_pb2.Outcome:
+    """How a call ended."""
+    return common_pb2.Outcome(
+        kind=_KINDS[value.kind],
+        exit_code=value.exit_code or 0,
+        signal=value.signal or 0,
+        detail=value.detail,
+        run_ns=value.run_ns,
+        stdout_bytes=value.stdout_bytes,
+        stderr_bytes=value.stderr_bytes,
+        truncated=value.truncated,
+    )
+
+
+def outcome_of(message: common_pb2.Outcome) -> Outcome:
+    """What a client reports of a run elsewhere. Raises InvalidArgument."""
+    kind = _KINDS_BACK.get(message.kind)
+    if kind is None:
+        raise InvalidArgument("outcome.kind is not set or unknown", value=message.kind)
+    return Outcome(
+        kind=kind,
+        exit_code=message.exit_code if kind is OutcomeKind.EXITED else None,
+        signal=message.signal if kind is OutcomeKind.SIGNALLED else None,
+        detail=message.detail[:1000],
+        run_ns=message.run_ns,
+    )
+
+
+def limits_of(message: sandbox_pb2.SandboxLimits) -> SandboxLimits:
+    """Sandbox limits; 0 takes the default. Raises InvalidArgument naming field and bound."""
+    asked = {field.name: value for field, value in message.ListFields()}
+    try:
+        return msgspec.convert(asked, SandboxLimits)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"limits: {error}", value=asked, remedy="Bounds are in docs/configuration.md.") from error
+
+
+def sandbox(row: SandboxRow, state: protocol.SandboxState | None) -> sandbox_pb2.Sandbox:
+    """A sandbox as the index and the warden know it."""
+    return sandbox_pb2.Sandbox(
+        sandbox_id=row.sandbox_id,
+        session_id=row.session_id,
+        template=row.template,
+        state=state.state if state else "lost",
+        created_unix_ns=row.created_ns,
+        cause=state.cause if state else "unknown to the warden",
+    )
+
+
+def review(row: ReviewRow) -> review_pb2.Review:
+    """A parked call."""
+    return review_pb2.Review(
+        review_id=row.review_id,
+        state=row.state,
+        principal=row.principal,
+        session_id=row.session_id,
+        sandbox_id=row.sandbox_id,
+        call_id=row.call_id,
+        tool=row.tool,
+        sealed_arguments_json=msgspec.json.encode(row.sealed),
+        digest=row.digest,
+        rules=[rule(hit) for hit in row.rules],
+        created_unix_ns=row.created_ns,
+        expires_unix_ns=row.expires_ns,
+        decided_by=row.decided_by,
+        decided_reason=row.reason,
+    )
+
+
+def checks(report: protocol.StatusReport) -> list[policy_pb2.SelfTestCheck]:
+    """The self-test's results."""
+    return [
+        policy_pb2.SelfTestCheck(
+            name=check.name,
+            refused=check.refused,
+            control_succeeded=check.control_succeeded,
+            answer=check.answer,
+            control_answer=check.control_answer,
+        )
+        for check in report.checks
+    ]

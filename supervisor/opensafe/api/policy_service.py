@@ -1,0 +1,84 @@
+"""Verdicts without runs, permits for runs elsewhere, and the daemon's state."""
+
+from typing import Any
+
+from opensafe import __version__
+from opensafe._proto.v1 import policy_pb2, policy_pb2_grpc
+from opensafe.audit.log import AuditLog
+from opensafe.control.judge import Judge
+from opensafe.control.permits import Permits
+from opensafe.gate import Gate
+from opensafe.model.calls import Principal
+from opensafe.warden.client import WardenClient
+
+from . import convert
+
+
+class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
+    """See policy.proto."""
+
+    def __init__(
+        self, gate: Gate, permits: Permits, judge: Judge, log: AuditLog, warden: WardenClient, principal: Principal
+    ) -> None:
+        self._gate = gate
+        self._permits = permits
+        self._judge = judge
+        self._log = log
+        self._warden = warden
+        self._principal = principal
+
+    async def Decide(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.DecideRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.DecideResponse:
+        """What policy would say."""
+        verdict = await self._gate.decide(self._principal, request.session_id, request.tool, request.arguments_json)
+        return policy_pb2.DecideResponse(decision=convert.decision(verdict))
+
+    async def Begin(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.BeginRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.BeginResponse:
+        """A verdict and, where it is allow, a permit."""
+        judged = await self._permits.begin(
+            self._principal, request.session_id, request.call_id, request.tool, request.arguments_json
+        )
+        return policy_pb2.BeginResponse(
+            decision=convert.decision(judged.verdict), permit=judged.permit, expires_unix_ns=judged.expires_ns
+        )
+
+    async def Finish(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.FinishRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.FinishResponse:
+        """How the run elsewhere ended."""
+        await self._permits.finish(
+            self._principal, request.session_id, request.permit, convert.outcome_of(request.outcome)
+        )
+        return policy_pb2.FinishResponse()
+
+    async def GetStatus(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.GetStatusRequest,  # noqa: ARG002 - it is empty
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.GetStatusResponse:
+        """Bundle, runtime, self-test, log."""
+        report = await self._warden.status()
+        return policy_pb2.GetStatusResponse(
+            bundle_revision=self._judge.bundle.revision,
+            bundle_digest=self._judge.bundle.digest,
+            runsc_version=report.runsc_version,
+            runsc_platform=report.runsc_platform,
+            checks=convert.checks(report),
+            ledger_size=report.ledger_size,
+            audit_size=self._log.head.size,
+            audit_head=self._log.head.leaf,
+            append_only=report.append_only,
+            sandboxes=report.sandboxes,
+            programs=report.programs,
+            version=__version__,
+            removed_at_start=report.removed_at_start,
+        )

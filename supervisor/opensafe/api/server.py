@@ -1,0 +1,149 @@
+"""One gRPC server a principal, on a unix socket in the principal's own directory.
+
+Who may connect is decided by the directory's group and the socket's mode, both in place before the socket exists:
+the warden made the directory (service user, principal's group, mode 2750), and the umask at bind makes it 0660.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import grpc
+import msgspec
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from opensafe._proto.v1 import (
+    audit_pb2,
+    audit_pb2_grpc,
+    exec_pb2,
+    exec_pb2_grpc,
+    policy_pb2,
+    policy_pb2_grpc,
+    review_pb2,
+    review_pb2_grpc,
+    sandbox_pb2,
+    sandbox_pb2_grpc,
+    session_pb2,
+    session_pb2_grpc,
+)
+from opensafe.audit.log import AuditLog
+from opensafe.control.judge import Judge
+from opensafe.control.permits import Permits
+from opensafe.control.reviews import Reviews
+from opensafe.control.sessions import Sessions
+from opensafe.gate import Gate
+from opensafe.model.calls import Principal
+from opensafe.state.store import Store
+from opensafe.warden.client import WardenClient
+
+from .audit_service import AuditService
+from .exec_service import ExecService
+from .policy_service import PolicyService
+from .review_service import ReviewService
+from .sandbox_service import SandboxService
+from .session_service import SessionService
+from .status import ErrorInterceptor
+
+SOCKET_NAME: Final = "opensafe.sock"
+_ENVELOPE: Final = 64 * 1024
+_STREAMS: Final = 1024
+_SERVICES: Final = tuple(
+    module.DESCRIPTOR.services_by_name[name].full_name
+    for module, name in (
+        (session_pb2, "SessionService"),
+        (sandbox_pb2, "SandboxService"),
+        (exec_pb2, "ExecService"),
+        (policy_pb2, "PolicyService"),
+        (review_pb2, "ReviewService"),
+        (audit_pb2, "AuditService"),
+    )
+)
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """What the services are made of."""
+
+    gate: Gate
+    judge: Judge
+    log: AuditLog
+    store: Store
+    sessions: Sessions
+    reviews: Reviews
+    permits: Permits
+    warden: WardenClient
+
+
+class Api:
+    """All servers of the front. `start` binds, `drain` says NOT_SERVING, `stop` ends."""
+
+    def __init__(
+        self,
+        services: Services,
+        principals: Mapping[str, Principal],
+        directory: pathlib.Path,
+        arguments_bytes: int,
+        *,
+        with_reflection: bool,
+    ) -> None:
+        self._health = HealthServicer()
+        self._servers: list[grpc.aio.Server] = []
+        for name, principal in principals.items():
+            server = grpc.aio.server(
+                interceptors=[ErrorInterceptor()],
+                options=[
+                    ("grpc.max_receive_message_length", arguments_bytes + _ENVELOPE),
+                    ("grpc.max_send_message_length", arguments_bytes + _ENVELOPE),
+                    ("grpc.max_concurrent_streams", _STREAMS),
+                    ("grpc.so_reuseport", 0),
+                ],
+            )
+            _add_services(server, services, principal, self._health)
+            if with_reflection:
+                reflection.enable_server_reflection((*_SERVICES, reflection.SERVICE_NAME), server)
+            path = directory / name / SOCKET_NAME
+            path.unlink(missing_ok=True)
+            with _umask(0o117):
+                server.add_insecure_port(f"unix:{path}")
+            self._servers.append(server)
+
+    async def start(self) -> None:
+        """Serve."""
+        for server in self._servers:
+            await server.start()
+        for service in ("", *_SERVICES):
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+
+    async def not_serving(self) -> None:
+        """Report NOT_SERVING from now on, still answering."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_s: float) -> None:
+        """Refuse new requests, give running ones `grace_s` seconds, end."""
+        for server in self._servers:
+            await server.stop(grace_s)
+
+
+def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
+    gate, log = services.gate, services.log
+    session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(services.sessions, principal), server)
+    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sessions, principal), server)
+    exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
+    policy_pb2_grpc.add_PolicyServiceServicer_to_server(
+        PolicyService(gate, services.permits, services.judge, log, services.warden, principal), server
+    )
+    review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(gate, services.reviews, principal), server)
+    audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(log, services.store, principal), server)
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+
+
+@contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,0 +1,246 @@
+"""One judgement: facts, question, evaluation, durable record. Used by everything that needs a verdict.
+
+A verdict that could not be reached is a block. What an allow authorises is built here, before the record, so that
+its digest stands in it; the same frozen object is what runs.
+"""
+
+import time
+from typing import Final
+
+import msgspec
+
+from opensafe.audit.log import AuditLog
+from opensafe.errors import PolicyError, RequestError
+from opensafe.model.calls import Principal, ToolCall
+from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
+from opensafe.model.facts import Facts
+from opensafe.model.ids import new_id
+from opensafe.model.limits import CallLimits
+from opensafe.model.policy_input import (
+    ApprovalInput,
+    BudgetInput,
+    CallInput,
+    PolicyInput,
+    SandboxInput,
+    SessionInput,
+)
+from opensafe.model.records import Bundle, DecisionRecord
+from opensafe.model.sandbox import Launch, SandboxSpec
+from opensafe.normalize.tools import Registry
+from opensafe.policy.engine import Engine
+from opensafe.state.rows import SessionRow
+from opensafe.telemetry import semconv
+from opensafe.telemetry.spans import Ids, Tracing, describe_decision
+from opensafe.warden.protocol import RecordRef
+
+#: What a failed evaluation or an unbuildable program is blocked by.
+FAILED_RULE: Final = "default.deny"
+SANDBOX_ENTRYPOINT: Final = "gate/sandbox"
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be judged. `call` for a tool call, `spec` for a sandbox; exactly one of them.
+
+    purpose: `call`, `permit`, `query` or `sandbox`, as in DecisionRecord. arrived_ns: time.monotonic_ns().
+    """
+
+    purpose: str
+    principal: Principal
+    session: SessionRow
+    call: ToolCall | None = None
+    spec: SandboxSpec | None = None
+    sandbox: SandboxInput = SandboxInput()
+    approval: ApprovalInput | None = None
+    arrived_ns: int
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client is told of a decision. Times are 0 where the decision was read back from the index."""
+
+    decision_id: str
+    decision: Decision
+    revision: str
+    review_id: str = ""
+    trace_id: str = ""
+    evaluation_ns: int = 0
+    decision_ns: int = 0
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded verdict. `launch` is what an allowed call runs; `record` is where the warden finds the verdict."""
+
+    verdict: Verdict
+    record: RecordRef
+    launch: Launch | None
+    permit: str
+    expires_ns: int
+
+    @property
+    def action(self) -> Action:
+        """What policy said."""
+        return self.verdict.decision.action
+
+
+class Judge:
+    """Holds the engine in force and the log."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        engine: Engine,
+        bundle: Bundle,
+        log: AuditLog,
+        tracing: Tracing,
+        review_ttl_s: int,
+        permit_ttl_s: int,
+    ) -> None:
+        self.registry = registry
+        self.bundle = bundle
+        self._engine = engine
+        self._log = log
+        self._tracing = tracing
+        self._review_ttl_ns = review_ttl_s * 10**9
+        self._permit_ttl_ns = permit_ttl_s * 10**9
+
+    async def judge(self, ask: Ask) -> Judged:
+        """Decide and record. Raises AuditError where the record can't be made durable: then nothing may run."""
+        decision_id = new_id("dec")
+        entrypoint = self._entrypoint(ask)
+        with self._tracing.child(semconv.SPAN_POLICY, **{semconv.ENTRYPOINT: entrypoint}) as span:
+            question = self._question(ask, decision_id)
+            begun = time.perf_counter_ns()
+            decision = self._evaluate(entrypoint, question)
+            evaluation_ns = time.perf_counter_ns() - begun
+            decision, launch, subject = self._authorise(ask, decision)
+            describe_decision(span, decision, decision_id, self.bundle.revision)
+            ids = Ids(span)
+            now = time.time_ns()
+            parked = ask.purpose == "call" and decision.action is Action.REVIEW and ask.approval is None
+            permitted = ask.purpose == "permit" and decision.action is Action.ALLOW
+            review_id = new_id("rev") if parked else ""
+            permit = new_id("permit") if permitted else ""
+            lifetime = self._review_ttl_ns if parked else self._permit_ttl_ns if permitted else 0
+            written = await self._log.append(
+                DecisionRecord(
+                    time_ns=now,
+                    decision_id=decision_id,
+                    purpose=ask.purpose,
+                    principal=ask.principal.name,
+                    session_id=ask.session.session_id,
+                    call_id=ask.call.call_id if ask.call else "",
+                    sandbox_id=question.sandbox.id,
+                    exec_id=launch.exec_id if launch else "",
+                    bundles={"opensafe": self.bundle},
+                    path=f"opensafe/{entrypoint}",
+                    input=question,
+                    result=decision,
+                    subject=subject,
+                    metrics={"timer_rego_query_eval_ns": evaluation_ns},
+                    trace_id=ids.trace_id,
+                    span_id=ids.span_id,
+                    review_id=review_id,
+                    permit=permit,
+                    expires_ns=now + lifetime if lifetime else 0,
+                )
+            )
+        return Judged(
+            verdict=Verdict(
+                decision_id=decision_id,
+                decision=decision,
+                revision=self.bundle.revision,
+                review_id=review_id,
+                trace_id=ids.trace_id,
+                evaluation_ns=evaluation_ns,
+                decision_ns=time.monotonic_ns() - ask.arrived_ns,
+            ),
+            record=RecordRef(
+                segment=written.segment, offset=written.offset, length=len(written.line), leaf=written.leaf
+            ),
+            launch=launch,
+            permit=permit,
+            expires_ns=now + lifetime if lifetime else 0,
+        )
+
+    def _entrypoint(self, ask: Ask) -> str:
+        return self.registry.entrypoint(ask.call.tool) if ask.call else SANDBOX_ENTRYPOINT
+
+    def _question(self, ask: Ask, decision_id: str) -> PolicyInput:
+        session, call = ask.session, ask.call
+        age_s = max(0, time.time_ns() - session.created_ns) // 10**9
+        sandbox = ask.sandbox
+        if ask.spec is not None:
+            sandbox = msgspec.structs.replace(
+                sandbox, id=ask.spec.sandbox_id, template=ask.spec.template, limits=ask.spec.limits
+            )
+        return PolicyInput(
+            id=decision_id,
+            kind="call" if call else "sandbox",
+            call=call_input(call, self.registry.facts(call, self._engine.tables)) if call else _NO_CALL,
+            principal=ask.principal,
+            session=SessionInput(
+                id=session.session_id, age_s=age_s, counts=session.counts, recent_tools=session.recent_tools
+            ),
+            budget=BudgetInput(usage={"calls": session.calls, "wall_s": age_s}),
+            sandbox=sandbox,
+            approval=ask.approval,
+        )
+
+    def _evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
+        try:
+            return self._engine.evaluate(entrypoint, question)
+        except PolicyError as error:
+            return blocked(question.id, f"policy reached no verdict: {error}")
+
+    def _authorise(self, ask: Ask, decision: Decision) -> tuple[Decision, Launch | None, str]:
+        if decision.action is not Action.ALLOW:
+            return decision, None, ""
+        if ask.spec is not None:
+            return decision, None, ask.spec.subject_digest()
+        if ask.purpose != "call" or ask.call is None:
+            return decision, None, ""
+        try:
+            launch = build_launch(self.registry, ask.call, decision.grant, ask.sandbox.id, new_id("exec"))
+        except (RequestError, ValueError) as error:
+            return blocked(decision.id, f"the grant does not cover the call: {error}"), None, ""
+        return decision, launch, launch.subject_digest()
+
+
+def call_input(call: ToolCall, facts: Facts) -> CallInput:
+    """The part of the question that is read off the call alone: the same for a recorded call judged again."""
+    return CallInput(
+        id=call.call_id,
+        tool=call.tool,
+        arguments=call.sealed,
+        digest=call.digest,
+        **{name: getattr(facts, name) for name in facts.__struct_fields__},
+    )
+
+
+def build_launch(registry: Registry, call: ToolCall, grant: Grant, sandbox_id: str, exec_id: str) -> Launch:
+    """What an allowed call runs: a function of the call and its grant, so that it can be recomputed in replay."""
+    limits = grant.limits
+    timeout_ms = call.sealed.get("timeout_ms")
+    if isinstance(timeout_ms, int):
+        limits = msgspec.structs.replace(limits, wall_ms=min(limits.wall_ms, timeout_ms))
+    return Launch(
+        sandbox_id=sandbox_id,
+        exec_id=exec_id,
+        program=registry.program(call, grant),
+        profile=grant.seccomp,
+        limits=msgspec.convert(msgspec.to_builtins(limits), CallLimits),
+    )
+
+
+def blocked(question_id: str, why: str) -> Decision:
+    """The verdict where there is none."""
+    hit = RuleHit(
+        id=FAILED_RULE,
+        severity=Severity.HIGH,
+        action=Action.BLOCK,
+        reason=why,
+        remedy="Send the call again; if it happens again, tell the operator: the daemon's log has the cause.",
+    )
+    return Decision(action=Action.BLOCK, rules=(hit,), grant=Grant(), id=question_id, data_version="")
+
+
+_NO_CALL: Final = CallInput(id="", tool="", arguments={}, digest="")

@@ -1,0 +1,159 @@
+"""A call while somebody may still attach to it: its verdicts, output and outcome.
+
+A repeat under the same call_id attaches to the same object, so it can't run twice. Finished calls are kept for a
+while, bounded in number and bytes, so that a client that lost its connection gets the output again.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from opensafe.errors import OpenSafeError
+from opensafe.execution.journal import Journal
+from opensafe.execution.run import Execution, Stdin
+from opensafe.model.calls import Principal, ToolCall
+from opensafe.model.outcome import Outcome
+
+from .judge import Verdict
+
+_KEPT_CALLS: Final = 1024
+_KEPT_BYTES: Final = 32 << 20
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as a client sent it. `stdin`: the client will send standard input. arrived_ns: time.monotonic_ns()."""
+
+    principal: Principal
+    session_id: str
+    sandbox_id: str
+    call_id: str
+    tool: str
+    arguments_json: bytes
+    stdin: bool
+    carrier: dict[str, str]
+    arrived_ns: int
+
+
+class LiveCall:
+    """One call. `verdict` and `outcome` are futures; the outcome of a parked call comes when it is decided on."""
+
+    def __init__(self, submission: Submission, call: ToolCall, stdin: Stdin, retained: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.submission = submission
+        self.call = call
+        self.stdin = stdin
+        self.journal = Journal(retained)
+        self.verdict: asyncio.Future[Verdict] = loop.create_future()
+        self.outcome: asyncio.Future[Outcome] = loop.create_future()
+        self.execution: Execution | None = None
+        self.parked = False
+        self._reconsidered = asyncio.Event()
+        self._cancelled = False
+        self._attached = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies a call: session and call id."""
+        return self.submission.session_id, self.submission.call_id
+
+    def attach(self) -> bool:
+        """A client listens; True for the only one, whose pace the output then follows."""
+        self._attached += 1
+        return self._attached == 1
+
+    def detach(self) -> None:
+        """A client is gone; with the last one goes the running call."""
+        self._attached -= 1
+        if self._attached == 0 and not self.outcome.done():
+            self.cancel()
+
+    def cancel(self) -> None:
+        """End the call if it runs, or before it starts. A parked call stays parked."""
+        if self.parked:
+            return
+        self._cancelled = True
+        if self.execution is not None:
+            self.execution.cancel()
+
+    def begin(self, execution: Execution) -> None:
+        """The program is about to start."""
+        self.parked = False
+        self.execution = execution
+        if self._cancelled:
+            execution.cancel()
+
+    def park(self, verdict: Verdict) -> None:
+        """A reviewer has to decide."""
+        self.parked = True
+        self.decided(verdict)
+
+    def reconsider(self) -> None:
+        """A reviewer approved: another verdict will come."""
+        self.verdict = asyncio.get_running_loop().create_future()
+        self._reconsidered.set()
+
+    async def reconsidered(self) -> Verdict | None:
+        """Of a parked call: the second verdict, None where the call ended without one."""
+        waiting = asyncio.create_task(self._reconsidered.wait())
+        try:
+            await asyncio.wait({waiting, self.outcome}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        return await asyncio.shield(self.verdict) if self._reconsidered.is_set() else None
+
+    def decided(self, verdict: Verdict) -> None:
+        """Publish the verdict."""
+        self.verdict.set_result(verdict)
+
+    def finish(self, outcome: Outcome) -> None:
+        """Publish the end."""
+        self.parked = False
+        self.journal.close()
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+    def fail(self, error: OpenSafeError) -> None:
+        """The call can't be carried out or its record can't be kept."""
+        self.journal.close()
+        for future in (self.verdict, self.outcome):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # read, so that a call nobody listens to leaves no warning
+
+
+class LiveCalls:
+    """All live calls by key, the finished ones in order of their end."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], LiveCall] = {}
+        self._kept: OrderedDict[tuple[str, str], LiveCall] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, key: tuple[str, str]) -> LiveCall | None:
+        """The call under `key`, open or kept."""
+        return self._open.get(key) or self._kept.get(key)
+
+    def add(self, call: LiveCall) -> None:
+        """A new call, which is open until `done`."""
+        self._open[call.key] = call
+
+    def done(self, call: LiveCall) -> None:
+        """The call ended: keep it for a while."""
+        self._open.pop(call.key, None)
+        self._kept[call.key] = call
+        size = sum(kept.journal.size for kept in self._kept.values())
+        while len(self._kept) > _KEPT_CALLS or size > _KEPT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            size -= oldest.journal.size
+
+    def drop(self, call: LiveCall) -> None:
+        """Forget the call: it never came to a durable verdict, so it may be sent again."""
+        self._open.pop(call.key, None)
+
+    def running(self) -> list[LiveCall]:
+        """Calls that are open and not parked."""
+        return [call for call in self._open.values() if not call.parked]

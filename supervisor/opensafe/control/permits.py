@@ -1,0 +1,118 @@
+"""Permits for tools that run elsewhere: judged like any call, good for one run, for a while.
+
+A permit consumes what a run would consume when it is given, not when it is used. One that is never finished ends as
+lost, because nobody knows what its tool did.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+from opensafe.audit.log import AuditLog
+from opensafe.config import Caps
+from opensafe.errors import Conflict, InvalidArgument, NotFound
+from opensafe.model.calls import Principal
+from opensafe.model.ids import is_call_id
+from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.model.records import OutcomeRecord
+from opensafe.normalize.tools import Registry
+from opensafe.state.rows import CallRow
+from opensafe.state.store import Store
+from opensafe.telemetry.spans import Tracing
+
+from .judge import Ask, Judge, Judged
+from .sessions import Sessions
+
+#: How a tool elsewhere may have ended.
+REPORTABLE: Final = frozenset({OutcomeKind.EXITED, OutcomeKind.SIGNALLED, OutcomeKind.CANCELLED, OutcomeKind.LOST})
+
+
+class Permits:
+    """Begin, finish, expire."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        judge: Judge,
+        log: AuditLog,
+        store: Store,
+        sessions: Sessions,
+        tracing: Tracing,
+        caps: Caps,
+    ) -> None:
+        self._registry = registry
+        self._judge = judge
+        self._log = log
+        self._store = store
+        self._sessions = sessions
+        self._tracing = tracing
+        self._caps = caps
+        self._busy: set[str] = set()
+        self._changed = asyncio.Event()
+
+    async def begin(
+        self, principal: Principal, session_id: str, call_id: str, tool: str, arguments_json: bytes
+    ) -> Judged:
+        """Judge the call; `permit` is set where it is allowed. A used call_id raises Conflict: permits run once."""
+        arrived = time.monotonic_ns()
+        session = self._sessions.require(principal, session_id)
+        if not is_call_id(call_id):
+            raise InvalidArgument("call_id is not well formed", value=call_id)
+        call = self._registry.validate(call_id, tool, arguments_json, self._caps.arguments_bytes)
+        key = f"{session_id}/{call_id}"
+        if self._store.call(session_id, call_id) is not None or key in self._busy:
+            raise Conflict("the call_id is used", value=call_id, remedy="Choose a fresh call_id.")
+        self._busy.add(key)
+        try:
+            with self._tracing.tool(tool, session_id, session.trace_id, call_id, {}):
+                judged = await self._judge.judge(
+                    Ask(purpose="permit", principal=principal, session=session, call=call, arrived_ns=arrived)
+                )
+        finally:
+            self._busy.discard(key)
+        self._changed.set()
+        return judged
+
+    async def finish(self, principal: Principal, session_id: str, permit: str, outcome: Outcome) -> None:
+        """Use `permit` up. Raises NotFound (foreign or unknown), Conflict (used or expired), InvalidArgument."""
+        if outcome.kind not in REPORTABLE:
+            raise InvalidArgument("a run elsewhere can't have ended so", value=outcome.kind, limit=sorted(REPORTABLE))
+        row = self._store.permit(permit)
+        if row is None or row.session_id != session_id:
+            raise NotFound("no such permit in this session", value=permit)
+        self._sessions.require(principal, session_id)
+        if row.outcome is not None or permit in self._busy or time.time_ns() >= row.expires_ns:
+            raise Conflict("the permit is used up or expired", value=permit, remedy="Begin the call anew.")
+        await self._end(row, outcome)
+
+    async def watch_expiry(self) -> None:
+        """End permits that expire; runs until cancelled."""
+        while True:
+            self._changed.clear()
+            waiting = [row for row in self._store.unfinished() if row.permit and row.permit not in self._busy]
+            first = min(waiting, key=lambda row: row.expires_ns, default=None)
+            wait_s = None if first is None else (first.expires_ns - time.time_ns()) / 1e9
+            if first is not None and wait_s is not None and wait_s <= 0:
+                await self._end(first, Outcome(kind=OutcomeKind.LOST, detail="the permit expired"))
+                continue
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _end(self, row: CallRow, outcome: Outcome) -> None:
+        self._busy.add(row.permit)
+        try:
+            await self._log.append(
+                OutcomeRecord(
+                    time_ns=time.time_ns(),
+                    decision_id=row.decision_id,
+                    session_id=row.session_id,
+                    call_id=row.call_id,
+                    outcome=outcome,
+                )
+            )
+        finally:
+            self._busy.discard(row.permit)
+            self._changed.set()

@@ -1,0 +1,376 @@
+"""The spine: the way of a call, from a request to a recorded outcome.
+
+    submit ─► validate ─► judge ──► allow  ─► execute ─► outcome
+                            │   ├─► review ─► park ─── approve ─► judge again
+                            │   └─► block
+                            └─ the decision is durable before anything else happens
+
+Every way out is an outcome or a typed error, and every failure ends in *not executed*. A call that was judged once
+is never run twice: a repeat attaches to the first (`control/live.py`), and after a restart the log knows it.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping
+
+import msgspec
+import structlog
+
+from opensafe.audit.log import AuditLog
+from opensafe.config import Caps
+from opensafe.control.judge import Ask, Judge, Judged, Verdict
+from opensafe.control.live import LiveCall, LiveCalls, Submission
+from opensafe.control.reviews import Reviews, expired, rejected
+from opensafe.control.sessions import Sessions
+from opensafe.errors import (
+    Conflict,
+    InvalidArgument,
+    LimitExceeded,
+    OpenSafeError,
+    RequestError,
+    SandboxLost,
+    Unavailable,
+)
+from opensafe.execution.run import Execution, Stdin
+from opensafe.model.calls import Principal, ToolCall
+from opensafe.model.decision import Action
+from opensafe.model.ids import CALL_ID_MAX, is_call_id
+from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.model.policy_input import ApprovalInput, SandboxInput
+from opensafe.model.records import OutcomeRecord, RefusalRecord
+from opensafe.normalize.tools import Registry
+from opensafe.state.rows import CallRow, ReviewRow
+from opensafe.state.store import Store
+from opensafe.telemetry import semconv
+from opensafe.telemetry.spans import Tracing, describe_outcome
+from opensafe.warden.client import WardenClient
+
+_log = structlog.get_logger()
+
+
+class Gate:
+    """Carries calls through. Owns the tasks of calls under way; `drain` ends them all."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        judge: Judge,
+        log: AuditLog,
+        store: Store,
+        sessions: Sessions,
+        reviews: Reviews,
+        warden: WardenClient,
+        tracing: Tracing,
+        caps: Caps,
+        principals: Mapping[str, Principal],
+    ) -> None:
+        self._registry = registry
+        self._judge = judge
+        self._log = log
+        self._store = store
+        self._sessions = sessions
+        self._reviews = reviews
+        self._warden = warden
+        self._tracing = tracing
+        self._caps = caps
+        self._principals = principals
+        self._live = LiveCalls()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    # ── the way of a call ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def submit(self, submission: Submission) -> LiveCall:
+        """Take a call in, or attach to the one already known under its id. Raises RequestError, Unavailable."""
+        if self._draining:
+            raise Unavailable("the daemon is stopping", remedy="Repeat with the same call_id once it is back.")
+        try:
+            session = self._sessions.require(submission.principal, submission.session_id)
+            call = self._validate(submission)
+            known = self._known(submission, call)
+            if known is not None:
+                return known
+            self._sessions.require_sandbox(submission.principal, submission.sandbox_id)
+            self._admit(submission, call)
+        except RequestError as error:
+            await self._record_refusal(submission, error)
+            raise
+        live = LiveCall(submission, call, self._stdin(submission, call), self._caps.retained_output_bytes)
+        self._live.add(live)
+        self._spawn(self._carry(live, session.trace_id), f"call-{call.call_id}")
+        return live
+
+    async def _carry(self, live: LiveCall, trace_id: str, approval: ApprovalInput | None = None) -> None:
+        submission, call = live.submission, live.call
+        with self._tracing.tool(call.tool, submission.session_id, trace_id, call.call_id, submission.carrier) as span:
+            try:
+                judged = await self._judge.judge(self._ask(live, approval))
+                outcome = await self._act(live, judged, approval)
+                describe_outcome(span, outcome)
+                if outcome.kind is not OutcomeKind.REVIEW_PENDING:
+                    await self._conclude(live, judged.verdict, outcome)
+            except OpenSafeError as error:
+                self._abandon(live, error)
+            except Exception:  # noqa: BLE001 - a fault of ours must end this call and no other
+                _log.exception("a call failed inside the daemon", call_id=call.call_id)
+                self._abandon(live, OpenSafeError("the daemon failed on this call", remedy="Its log has the cause."))
+
+    async def _act(self, live: LiveCall, judged: Judged, approval: ApprovalInput | None) -> Outcome:
+        match judged.action:
+            case Action.ALLOW:
+                return await self._execute(live, judged)
+            case Action.REVIEW:
+                return self._park(live, judged.verdict, approval)
+            case Action.BLOCK:
+                live.decided(judged.verdict)
+                return Outcome(kind=OutcomeKind.BLOCKED)
+
+    async def _execute(self, live: LiveCall, judged: Judged) -> Outcome:
+        if judged.launch is None:
+            raise SandboxLost("an allowed call has nothing to run", value=judged.verdict.decision_id)
+        execution = Execution(self._warden, judged.launch, judged.record, live.journal)
+        live.begin(execution)
+        live.decided(judged.verdict)
+        with self._tracing.child(semconv.SPAN_SANDBOX_EXEC, **{semconv.SANDBOX_ID: judged.launch.sandbox_id}) as span:
+            outcome = await execution.run(live.stdin)
+            describe_outcome(span, outcome)
+        return outcome
+
+    def _park(self, live: LiveCall, verdict: Verdict, approval: ApprovalInput | None) -> Outcome:
+        if approval is not None:
+            live.decided(verdict)
+            return Outcome(kind=OutcomeKind.BLOCKED, detail="policy changed since the review: the approval is void")
+        with self._tracing.child(semconv.SPAN_REVIEW, **{semconv.REVIEW_ID: verdict.review_id}):
+            self._store.park(verdict.review_id, live.submission.arguments_json)
+            live.park(verdict)
+            self._reviews.changed()
+        return Outcome(kind=OutcomeKind.REVIEW_PENDING, detail=verdict.review_id)
+
+    async def _conclude(self, live: LiveCall, verdict: Verdict, outcome: Outcome) -> None:
+        # A block without detail is complete with its decision record.
+        if outcome != Outcome(kind=OutcomeKind.BLOCKED):
+            await self._record_outcome(live.key, verdict.decision_id, outcome, verdict.trace_id)
+        live.finish(outcome)
+        self._live.done(live)
+
+    def _abandon(self, live: LiveCall, error: OpenSafeError) -> None:
+        self._live.drop(live)
+        live.fail(error)
+
+    # ── judging without running ──────────────────────────────────────────────────────────────────────────────────
+
+    async def decide(self, principal: Principal, session_id: str, tool: str, arguments_json: bytes) -> Verdict:
+        """What policy would say now. Recorded, runs nothing, consumes nothing."""
+        arrived = time.monotonic_ns()
+        session = self._sessions.require(principal, session_id)
+        call = self._registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
+        with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
+            judged = await self._judge.judge(
+                Ask(purpose="query", principal=principal, session=session, call=call, arrived_ns=arrived)
+            )
+        return judged.verdict
+
+    # ── reviews ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def approve(self, principal: Principal, review_id: str, digest: str) -> Verdict:
+        """Let exactly the parked call run once, judged again. Raises NotPermitted, NotFound, Conflict."""
+        row = self._reviews.decidable(principal, review_id)
+        if digest != row.digest:
+            raise Conflict("the approval is for another request", value=digest, limit=row.digest)
+        live = self._parked(row)
+        self._sessions.require_sandbox(live.submission.principal, row.sandbox_id)
+        await self._reviews.decide(principal, row, "approved", digest, "")
+        self._store.unpark(review_id)
+        approval = ApprovalInput(id=review_id, digest=digest, revision=row.revision, approver=principal.name)
+        session = self._sessions.require(live.submission.principal, row.session_id)
+        live.reconsider()
+        verdict = live.verdict
+        self._spawn(self._carry(live, session.trace_id, approval), f"approved-{row.call_id}")
+        return await verdict
+
+    async def reject(self, principal: Principal, review_id: str, reason: str) -> None:
+        """End the parked call; `reason` reaches the agent. Raises NotPermitted, NotFound, Conflict."""
+        row = self._reviews.decidable(principal, review_id)
+        await self._reviews.decide(principal, row, "rejected", row.digest, reason)
+        await self._end_parked(row, rejected(row, reason))
+
+    async def watch_expiry(self) -> None:
+        """Let parked calls expire; runs until cancelled."""
+        while True:
+            row = await self._reviews.next_expired()
+            await self._reviews.record(row, "expired")
+            await self._end_parked(row, expired(row))
+
+    async def _end_parked(self, row: ReviewRow, outcome: Outcome) -> None:
+        call = self._store.call(row.session_id, row.call_id)
+        await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, "")
+        live = self._live.get((row.session_id, row.call_id))
+        if live is not None:
+            live.finish(outcome)
+            self._live.done(live)
+
+    def _parked(self, row: ReviewRow) -> LiveCall:
+        live = self._live.get((row.session_id, row.call_id))
+        if live is not None:
+            return live
+        arguments, principal = self._store.parked(row.review_id), self._principals.get(row.principal)
+        if arguments is None or principal is None:
+            raise Conflict(
+                "the parked arguments or their principal are gone",
+                value=row.review_id,
+                remedy="The agent must send the call again.",
+            )
+        submission = Submission(
+            principal=principal,
+            session_id=row.session_id,
+            sandbox_id=row.sandbox_id,
+            call_id=row.call_id,
+            tool=row.tool,
+            arguments_json=arguments,
+            stdin=False,
+            carrier={},
+            arrived_ns=time.monotonic_ns(),
+        )
+        return self._restore(submission, self._validate(submission))
+
+    # ── start and stop ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def recover(self) -> int:
+        """End calls that an earlier run left without outcome; parked ones and live permits stay. Returns how many."""
+        lost = 0
+        for row in self._store.unfinished():
+            review = self._store.review(row.review_id) if row.review_id else None
+            waits = review is not None and review.state == "pending"
+            if waits or (row.permit and time.time_ns() < row.expires_ns):
+                continue
+            detail = "the permit expired" if row.permit else "the daemon ended while the call was under way"
+            outcome = Outcome(kind=OutcomeKind.LOST, detail=detail)
+            await self._record_outcome((row.session_id, row.call_id), row.decision_id, outcome, "")
+            lost += 1
+        return lost
+
+    async def drain(self, grace_s: float) -> None:
+        """Take no more calls, let running ones end for `grace_s` seconds, then cancel them and wait."""
+        self._draining = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_s)
+        for live in self._live.running():
+            live.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _validate(self, submission: Submission) -> ToolCall:
+        if not is_call_id(submission.call_id):
+            raise InvalidArgument(
+                "call_id must be letters, digits, '.', '_', ':' or '-'",
+                value=submission.call_id,
+                limit=f"1 to {CALL_ID_MAX} characters",
+            )
+        return self._registry.validate(
+            submission.call_id, submission.tool, submission.arguments_json, self._caps.arguments_bytes
+        )
+
+    def _known(self, submission: Submission, call: ToolCall) -> LiveCall | None:
+        live = self._live.get((submission.session_id, submission.call_id))
+        if live is not None:
+            _same_request(live.call.digest, call)
+            return live
+        row = self._store.call(submission.session_id, submission.call_id)
+        if row is None:
+            return None
+        _same_request(row.digest, call)
+        if row.permit:
+            raise Conflict("the call_id belongs to a permit", value=submission.call_id)
+        return self._restore(submission, call, row)
+
+    def _restore(self, submission: Submission, call: ToolCall, row: CallRow | None = None) -> LiveCall:
+        row = row or self._store.call(submission.session_id, submission.call_id)
+        live = LiveCall(submission, call, Stdin.of(self._registry.stdin(call)), self._caps.retained_output_bytes)
+        if row is None:
+            raise Conflict("the call is not on record", value=submission.call_id)
+        verdict = Verdict(
+            decision_id=row.decision_id, decision=row.decision, revision=row.revision, review_id=row.review_id
+        )
+        if row.outcome is None and not row.review_id:
+            raise Unavailable(
+                "the call was decided and its end is not on record",
+                value=row.call_id,
+                remedy="It does not run again; a restart of the daemon records it as lost.",
+            )
+        if row.outcome is None:
+            live.park(verdict)
+            self._live.add(live)
+        else:
+            live.decided(verdict)
+            gone = row.outcome.stdout_bytes + row.outcome.stderr_bytes > 0
+            live.finish(msgspec.structs.replace(row.outcome, truncated=row.outcome.truncated or gone))
+        return live
+
+    def _admit(self, submission: Submission, call: ToolCall) -> None:
+        if len(self._tasks) >= self._caps.running_calls:
+            raise LimitExceeded(
+                "too many calls at once",
+                value=len(self._tasks),
+                limit=f"caps.running_calls = {self._caps.running_calls}",
+            )
+        if submission.stdin and self._registry.stdin(call) is not None:
+            raise InvalidArgument(
+                "the tool feeds standard input itself", value=call.tool, remedy="Send it without stdin."
+            )
+        self._reviews.admit(len(submission.arguments_json))
+
+    def _stdin(self, submission: Submission, call: ToolCall) -> Stdin:
+        return Stdin() if submission.stdin else Stdin.of(self._registry.stdin(call))
+
+    def _ask(self, live: LiveCall, approval: ApprovalInput | None) -> Ask:
+        submission = live.submission
+        session = self._sessions.require(submission.principal, submission.session_id)
+        sandbox = self._sessions.require_sandbox(submission.principal, submission.sandbox_id)
+        return Ask(
+            purpose="call",
+            principal=submission.principal,
+            session=session,
+            call=live.call,
+            sandbox=SandboxInput(id=sandbox.sandbox_id, template=sandbox.template),
+            approval=approval,
+            arrived_ns=submission.arrived_ns,
+        )
+
+    async def _record_refusal(self, submission: Submission, error: RequestError) -> None:
+        await self._log.append(
+            RefusalRecord(
+                time_ns=time.time_ns(),
+                principal=submission.principal.name,
+                session_id=submission.session_id[:64],
+                call_id=submission.call_id[:CALL_ID_MAX],
+                tool=submission.tool[:64],
+                reason=error.reason,
+                message=str(error),
+            )
+        )
+
+    async def _record_outcome(self, key: tuple[str, str], decision_id: str, outcome: Outcome, trace_id: str) -> None:
+        await self._log.append(
+            OutcomeRecord(
+                time_ns=time.time_ns(),
+                decision_id=decision_id,
+                session_id=key[0],
+                call_id=key[1],
+                outcome=outcome,
+                trace_id=trace_id,
+            )
+        )
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _same_request(digest: str, call: ToolCall) -> None:
+    if digest != call.digest:
+        raise Conflict(
+            "the call_id was used for another request", value=call.call_id, remedy="Choose a fresh call_id for it."
+        )
