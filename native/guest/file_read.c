@@ -18,7 +18,9 @@ enum status file_read(const struct request *request) {
     }
     char chunk[CHUNK];
     uint64_t offset = request->offset;
-    uint64_t left = request->length;
+    /* Past the greatest offset there is nothing, and pread would say EINVAL. */
+    uint64_t there = (uint64_t)INT64_MAX - offset;
+    uint64_t left = request->length < there ? request->length : there;
     while (left > 0) {
         long got = sys_pread((int)fd, chunk, left < CHUNK ? left : CHUNK, offset);
         if (got == -EINTR) {

@@ -1,0 +1,398 @@
+"""file: reads, writes and lists beneath a root, whatever the paths and the tree in it are made of."""
+
+import ctypes
+import os
+import pathlib
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from tests.native.support import popen
+
+pytestmark = pytest.mark.root
+
+OK, USAGE, NOT_FOUND, OUTSIDE, WRONG_TYPE, TOO_LARGE, NO_SPACE, DENIED, OTHER = 0, 2, 10, 11, 12, 13, 14, 15, 16
+SECRET = b"secret outside the root"
+EXCHANGE = 2  # RENAME_EXCHANGE
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """root/ with some content, beside it a sibling with a secret."""
+    root = tmp_path / "ws"
+    (root / "dir").mkdir(parents=True)
+    (root / "file").write_bytes(b"0123456789")
+    (root / "dir" / "inner").write_bytes(b"inner")
+    for name in ("ws-evil", "outside"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "secret").write_bytes(SECRET)
+    return root
+
+
+@pytest.fixture
+def file(native, tree):
+    """file(verb, path, *options, data=…): (status, output, errors)."""
+
+    def run(verb, path, *options, data=b"", root=tree, **popen):
+        words = [native / "guest" / "file", verb, root, path, *map(str, options)]
+        done = subprocess.run(words, input=data, capture_output=True, timeout=20, **popen)
+        assert done.stderr.count(b"\n") == (0 if done.returncode == OK else 3 if done.returncode == USAGE else 1)
+        return done.returncode, done.stdout, done.stderr.decode()
+
+    return run
+
+
+@pytest.fixture
+def write(file):
+    def run(path, data=b"new", *, most=1000, mode="644", **options):
+        status, output, _ = file("write", path, "--mode", mode, "--max", most, data=data, **options)
+        assert output == b""
+        return status
+
+    return run
+
+
+def outside_is_untouched(tree):
+    for name in ("ws-evil", "outside"):
+        assert [path.name for path in (tree.parent / name).iterdir()] == ["secret"]
+        assert (tree.parent / name / "secret").read_bytes() == SECRET
+    return True
+
+
+def no_temporary_is_left(tree):
+    return not list(tree.rglob(".opensafe-*"))
+
+
+# paths; each escape with a twin that stays inside
+
+ESCAPES = {
+    "dotdot": "../outside/secret",
+    "dotdot-inside-path": "dir/../../outside/secret",
+    "FS-09-sibling-prefix": "../ws-evil/secret",
+    "absolute": "/etc/passwd",
+    "R36-symlink-final": "to-secret",
+    "R36-symlink-intermediate": "to-outside/secret",
+    "R36-symlink-absolute": "to-absolute/secret",
+    "R36-symlink-chain": "to-chain/secret",
+    "R36-symlink-cyclic": "cycle-a",
+    "R37-symlink-dotdot": "dir/to-dir/../../../outside/secret",
+    "FS-02-magic-link": "proc-root/etc/passwd",
+}
+
+
+@pytest.fixture
+def links(tree):
+    (tree / "to-secret").symlink_to("../outside/secret")
+    (tree / "to-outside").symlink_to("../outside")
+    (tree / "to-absolute").symlink_to(tree.parent / "outside")
+    (tree / "to-chain").symlink_to("to-outside")
+    (tree / "cycle-a").symlink_to("cycle-b")
+    (tree / "cycle-b").symlink_to("cycle-a")
+    (tree / "dir" / "to-dir").symlink_to(".")
+    (tree / "proc-root").symlink_to("/proc/self/root")
+    (tree / "to-file").symlink_to("file")
+    (tree / "to-inner").symlink_to("dir/../dir/inner")
+    return tree
+
+
+@pytest.mark.parametrize("path", ESCAPES.values(), ids=ESCAPES)
+def test_fs05_fs08_reading_outside_the_root_is_refused(file, links, path):
+    status, output, _ = file("read", path)
+    assert (status, output) == (OUTSIDE, b"")
+
+
+@pytest.mark.parametrize("path", ESCAPES.values(), ids=ESCAPES)
+def test_fs05_fs08_writing_outside_the_root_is_refused(write, links, path):
+    assert write(path) == OUTSIDE
+    assert outside_is_untouched(links)
+    assert no_temporary_is_left(links.parent)
+
+
+@pytest.mark.parametrize("path", ["..", "../outside", "to-outside", "to-absolute", "/etc", "dir/../.."])
+def test_fs05_listing_outside_the_root_is_refused(file, links, path):
+    status, output, _ = file("list", path)
+    assert (status, output) == (OUTSIDE, b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("file", b"0123456789"),
+        ("dir/../file", b"0123456789"),
+        ("dir//inner", b"inner"),
+        ("./dir/./inner", b"inner"),
+        ("to-file", b"0123456789"),
+        ("to-inner", b"inner"),
+        ("dir/to-dir/to-dir/inner", b"inner"),
+    ],
+)
+def test_reading_inside_the_root_works(file, links, path, content):
+    assert file("read", path) == (OK, content, "")
+
+
+@pytest.mark.parametrize(
+    ("path", "lands_in"),
+    [
+        ("file", "file"),
+        ("dir/../fresh", "fresh"),
+        ("dir/inner", "dir/inner"),
+        ("dir/to-dir/fresh", "dir/fresh"),
+        ("to-file", "file"),
+        ("to-inner", "dir/inner"),
+    ],
+)
+def test_writing_inside_the_root_works(write, links, path, lands_in):
+    assert write(path, b"new content") == OK
+    assert (links / lands_in).read_bytes() == b"new content"
+    assert (links / "to-file").is_symlink()
+    assert no_temporary_is_left(links)
+
+
+def test_r37_a_link_to_a_name_that_does_not_exist_yet(write, file, tree):
+    (tree / "dangling-inside").symlink_to("dir/later")
+    (tree / "dangling-outside").symlink_to("../outside/later")
+    (tree / "dangling-absolute").symlink_to(tree.parent / "outside" / "later")
+    (tree / "dangling-dir").symlink_to("nowhere")
+    assert file("read", "dangling-inside")[0] == NOT_FOUND
+    assert write("dangling-inside") == OK
+    assert (tree / "dir" / "later").read_bytes() == b"new"
+    assert write("dangling-outside") == OUTSIDE
+    assert write("dangling-absolute") == OUTSIDE
+    assert write("dangling-dir/file") == NOT_FOUND
+    assert outside_is_untouched(tree)
+    assert not (tree / "nowhere").exists()
+
+
+def test_root_that_is_a_symlink_is_refused(file, tree):
+    planted = tree.parent / "planted"
+    planted.symlink_to(tree)
+    assert file("read", "file", root=planted)[0] == OUTSIDE
+
+
+def test_fs06_swapping_a_directory_for_a_symlink_meanwhile_never_gets_out(write, tree):
+    """Another process exchanges root/swap with a symlink to the outside as fast as it can."""
+    (tree / "swap").mkdir()
+    (tree / "other").symlink_to("../outside")
+    libc = ctypes.CDLL(None, use_errno=True)
+    stop = threading.Event()
+    here, there = bytes(tree / "swap"), bytes(tree / "other")
+
+    def swap():
+        while not stop.is_set():
+            libc.renameat2(-100, here, -100, there, EXCHANGE)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        seen = {write(f"swap/deep/file-{i}") for i in range(150)}
+    finally:
+        stop.set()
+        swapper.join()
+    assert seen <= {OK, OUTSIDE, NOT_FOUND, OTHER}
+    assert OK in seen
+    assert outside_is_untouched(tree)
+
+
+# types
+
+
+@pytest.fixture
+def specials(tree):
+    os.mkfifo(tree / "fifo")
+    os.mknod(tree / "null", 0o20666, os.makedev(1, 3))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tree / "socket"))
+        yield tree
+
+
+@pytest.mark.parametrize("name", ["fifo", "null", "socket", "dir", "."])
+def test_r36_fs14_only_regular_files_are_read(file, specials, name):
+    status, output, _ = file("read", name)
+    assert (status, output) == (WRONG_TYPE, b"")
+
+
+@pytest.mark.parametrize("name", ["fifo", "null", "socket", "dir", ".", "dir/", "file/below"])
+def test_r36_only_regular_files_are_replaced(write, specials, name):
+    kind = (specials / "fifo").lstat().st_mode
+    assert write(name) == WRONG_TYPE
+    assert (specials / "fifo").lstat().st_mode == kind
+
+
+# reading
+
+
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        (["--offset", "3"], b"3456789"),
+        (["--length", "4"], b"0123"),
+        (["--offset", "8", "--length", "100"], b"89"),
+        (["--offset", "100"], b""),
+        (["--length", "0"], b""),
+        (["--offset", "9223372036854775807"], b""),
+    ],
+)
+def test_ranges(file, options, content):
+    assert file("read", "file", *options) == (OK, content, "")
+
+
+def test_large_binary_content_is_read_whole(file, tree):
+    content = os.urandom(1 << 20) + b"tail"
+    (tree / "large").write_bytes(content)
+    assert file("read", "large") == (OK, content, "")
+
+
+def test_missing_names(file):
+    assert file("read", "missing")[0] == NOT_FOUND
+    assert file("read", "missing/below")[0] == NOT_FOUND
+    assert file("read", "file/below")[0] == WRONG_TYPE
+
+
+def test_permissions_of_the_caller_hold(native, open_dir):
+    (open_dir / "closed").write_bytes(SECRET)
+    (open_dir / "closed").chmod(0o600)
+    words = [native / "guest" / "file"]
+    as_user = {"user": 1000, "group": 1000, "capture_output": True}
+    assert subprocess.run([*words, "read", open_dir, "closed"], **as_user).returncode == DENIED
+    new = [*words, "write", open_dir, "new", "--mode", "644", "--max", "10"]
+    assert subprocess.run(new, stdin=subprocess.DEVNULL, **as_user).returncode == DENIED
+    (open_dir / "closed").chmod(0o644)
+    assert subprocess.run([*words, "read", open_dir, "closed"], **as_user).stdout == SECRET
+
+
+# writing
+
+
+def test_write_sets_content_mode_and_parents(write, tree):
+    previous = os.umask(0o077)
+    try:
+        assert write("a/b/c", b"content", mode="751") == OK
+    finally:
+        os.umask(previous)
+    assert (tree / "a/b/c").read_bytes() == b"content"
+    assert (tree / "a/b/c").stat().st_mode & 0o7777 == 0o751
+    assert (tree / "a").stat().st_mode & 0o7777 == 0o755
+    assert (tree / "a/b").stat().st_mode & 0o7777 == 0o755
+
+
+def test_r39_overwriting_large_by_small_leaves_no_tail(write, tree):
+    (tree / "file").write_bytes(b"x" * 100000)
+    assert write("file", b"small") == OK
+    assert (tree / "file").read_bytes() == b"small"
+
+
+def test_write_replaces_the_name_and_not_the_inode(write, tree):
+    os.link(tree / "file", tree / "hard-link")
+    assert write("file") == OK
+    assert (tree / "hard-link").read_bytes() == b"0123456789"
+
+
+@pytest.mark.parametrize(("size", "status"), [(1000, OK), (1001, TOO_LARGE), (200000, TOO_LARGE), (0, OK)])
+def test_write_is_capped_and_leaves_the_old_content(write, tree, size, status):
+    data = b"x" * size
+    assert write("file", data, most=1000) == status
+    assert (tree / "file").read_bytes() == (data if status == OK else b"0123456789")
+    assert no_temporary_is_left(tree)
+
+
+def test_rs06_full_filesystem_leaves_the_old_content(write, small_tmpfs):
+    (small_tmpfs / "file").write_bytes(b"old")
+    assert write("file", b"x" * 100000, most=1 << 20, root=small_tmpfs) == NO_SPACE
+    assert (small_tmpfs / "file").read_bytes() == b"old"
+    assert no_temporary_is_left(small_tmpfs)
+    assert write("file", b"x" * 1000, most=1 << 20, root=small_tmpfs) == OK
+
+
+@pytest.mark.parametrize("number", ["TERM", "INT", "HUP"])
+def test_signal_in_the_middle_neither_stops_nor_tears_the_write(native, tree, number):
+    words = [native / "guest" / "file", "write", tree, "file", "--mode", "644", "--max", "100"]
+    with popen(words, stdin=subprocess.PIPE) as child:
+        child.stdin.write(b"first ")
+        child.stdin.flush()
+        while no_temporary_is_left(tree):
+            os.sched_yield()
+        subprocess.run(["/bin/kill", f"-{number}", str(child.pid)], check=True)
+        child.communicate(b"second")
+    assert child.returncode == OK
+    assert (tree / "file").read_bytes() == b"first second"
+
+
+# listing
+
+
+def entries(output):
+    fields = [record.split(b" ", 3) for record in output.split(b"\0")[:-1]]
+    return {name: (kind, int(size), mode) for kind, size, mode, name in fields}
+
+
+def test_list_shows_type_size_mode_and_raw_names(file, specials):
+    odd = b"a b\nc\xff"
+    pathlib.Path(os.fsdecode(bytes(specials) + b"/dir/" + odd)).write_bytes(b"123")
+    (specials / "link").symlink_to("nowhere")
+    (specials / "file").chmod(0o640)
+    status, output, _ = file("list", ".")
+    assert status == OK
+    listed = entries(output)
+    assert listed[b"file"] == (b"f", 10, b"0640")
+    assert {name: listed[name][0] for name in (b"dir", b"link", b"fifo", b"socket", b"null")} == {
+        b"dir": b"d",
+        b"link": b"l",
+        b"fifo": b"p",
+        b"socket": b"s",
+        b"null": b"c",
+    }
+    assert entries(file("list", "dir")[1])[odd][:2] == (b"f", 3)
+
+
+def test_list_is_capped(file, tree):
+    for i in range(600):
+        (tree / "dir" / f"entry-{i}-{'x' * 100}").touch()
+    assert len(entries(file("list", "dir")[1])) == 601
+    status, output, _ = file("list", "dir", "--max", "600")
+    assert (status, len(entries(output))) == (TOO_LARGE, 600)
+    assert file("list", "dir", "--max", "601")[0] == OK
+
+
+def test_list_of_what_is_no_directory(file):
+    assert file("list", "file")[0] == WRONG_TYPE
+    assert file("list", "missing")[0] == NOT_FOUND
+
+
+# the command line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["read", "file", "--max", "1"],
+        ["read", "file", "--offset", "-1"],
+        ["read", "file", "--offset"],
+        ["read", "file", "--length", "9223372036854775808"],
+        ["write", "file", "--max", "1"],
+        ["write", "file", "--mode", "644"],
+        ["write", "file", "--mode", "4755", "--max", "1"],
+        ["write", "file", "--mode", "999", "--max", "1"],
+        ["delete", "file"],
+        ["list", ".", "--max", "many"],
+    ],
+)
+def test_wrong_command_lines_are_refused(file, tree, words):
+    assert file(*words)[0] == USAGE
+    assert (tree / "file").read_bytes() == b"0123456789"
+
+
+def test_relative_root_is_refused(file):
+    assert file("read", "file", root="ws")[0] == USAGE
+
+
+def test_error_is_one_line_and_names_the_path(file):
+    assert file("read", "no\nsuch\x1b")[2] == "file: read: ENOENT: no?such?\n"
+
+
+def test_overlong_names_are_refused(file, write):
+    assert file("read", "x" * 256)[0] == OTHER
+    assert write("x" * 256) == OTHER
+    assert write("x" * 255) == OK
+    assert write("x/" * 2047 + "yy") == OTHER
