@@ -1,0 +1,47 @@
+"""The client of the daemon: the only way in for the command line and for everything else that is not the daemon.
+
+    async with Client.connect(find_socket()) as client:
+        session = await client.create_session("my-agent")
+        sandbox = await client.create_sandbox(session)
+        result = await client.run_call(session, sandbox.sandbox_id, "call-1", "Bash", {"command": "make test"})
+
+A policy's *no* is a result, not an exception. What goes wrong on the way is one of the exceptions of
+`opensafe.errors`, with the daemon's own words in it.
+"""
+
+from ._client import Client
+from ._discovery import SOCKET_VARIABLE, find_socket
+from ._events import CallResult, Decided, Ended, Event, Started, Stderr, Stdout
+from ._types import (
+    AuditRecord,
+    CreatedSandbox,
+    DaemonStatus,
+    Permit,
+    Review,
+    Sandbox,
+    SandboxSize,
+    SelfTest,
+    Verdict,
+)
+
+__all__ = [
+    "SOCKET_VARIABLE",
+    "AuditRecord",
+    "CallResult",
+    "Client",
+    "CreatedSandbox",
+    "DaemonStatus",
+    "Decided",
+    "Ended",
+    "Event",
+    "Permit",
+    "Review",
+    "Sandbox",
+    "SandboxSize",
+    "SelfTest",
+    "Started",
+    "Stderr",
+    "Stdout",
+    "Verdict",
+    "find_socket",
+]

@@ -1,0 +1,250 @@
+"""The client itself: one connection to one principal's socket, one method an operation of the daemon.
+
+Every method raises what `opensafe.errors` names: RequestError where the request can't be served, Unavailable
+where the daemon is not there or goes away, and the platform's own failures. Nothing is retried: only the caller
+knows whether a call_id was used.
+"""
+
+import os
+import pathlib
+import urllib.parse
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import grpc
+
+from opensafe._proto.v1 import (
+    audit_pb2,
+    audit_pb2_grpc,
+    exec_pb2,
+    exec_pb2_grpc,
+    policy_pb2,
+    policy_pb2_grpc,
+    review_pb2,
+    review_pb2_grpc,
+    sandbox_pb2,
+    sandbox_pb2_grpc,
+    session_pb2,
+    session_pb2_grpc,
+)
+from opensafe.errors import InvalidArgument, OpenSafeError
+from opensafe.model.outcome import Outcome
+
+from . import _wire
+from ._calls import Collector, Stdin, encode_arguments, stream
+from ._discovery import MAX_PATH_BYTES
+from ._events import CallResult, Event
+from ._failures import translate
+from ._types import AuditRecord, CreatedSandbox, DaemonStatus, Permit, Review, Sandbox, SandboxSize, Verdict
+
+#: Bytes of each stream that `run_call` keeps.
+KEPT_OUTPUT: Final = 1 << 20
+#: Largest message accepted from the daemon, in bytes: a record holds its call's arguments, which may be 4 MiB.
+MAX_MESSAGE: Final = 16 << 20
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.enable_http_proxy", 0),
+)
+
+Answer = TypeVar("Answer")
+
+
+class Client:
+    """A connection. Use it as an asynchronous context manager; all methods belong to one event loop."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+
+    @classmethod
+    def connect(cls, socket_path: str | pathlib.Path) -> Self:
+        """A client of the daemon behind `socket_path`. The connection is made by the first request.
+
+        Raises InvalidArgument for a path that no socket can have.
+        """
+        path = pathlib.Path(socket_path).absolute()
+        if len(os.fsencode(path)) > MAX_PATH_BYTES:
+            raise InvalidArgument("the socket's path is too long", value=path, limit=f"{MAX_PATH_BYTES} bytes")
+        return cls(path)
+
+    async def __aenter__(self) -> Self:
+        address = urllib.parse.quote(os.fsencode(self._path))  # gRPC reads it as part of a URI
+        self._channel = grpc.aio.insecure_channel(f"unix:{address}", options=_OPTIONS)
+        self._sessions = session_pb2_grpc.SessionServiceStub(self._channel)
+        self._sandboxes = sandbox_pb2_grpc.SandboxServiceStub(self._channel)
+        self._exec = exec_pb2_grpc.ExecServiceStub(self._channel)
+        self._policy = policy_pb2_grpc.PolicyServiceStub(self._channel)
+        self._reviews = review_pb2_grpc.ReviewServiceStub(self._channel)
+        self._audit = audit_pb2_grpc.AuditServiceStub(self._channel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    # Sessions and sandboxes
+
+    async def create_session(self, agent: str, conversation_id: str = "") -> str:
+        """A new session's id. `agent` and `conversation_id` stand in traces and identify nobody."""
+        request = session_pb2.CreateSessionRequest(agent=agent, conversation_id=conversation_id)
+        return (await self._ask(self._sessions.CreateSession(request))).session_id
+
+    async def close_session(self, session_id: str) -> None:
+        """End a session, its running calls and its sandboxes."""
+        await self._ask(self._sessions.CloseSession(session_pb2.CloseSessionRequest(session_id=session_id)))
+
+    async def create_sandbox(
+        self,
+        session_id: str,
+        template: str = "",
+        size: SandboxSize = SandboxSize(),  # noqa: B008 - frozen
+    ) -> CreatedSandbox:
+        """Make a sandbox of a runner image ("" is `base`). Policy judges the request: NotPermitted is its no."""
+        request = sandbox_pb2.CreateSandboxRequest(
+            session_id=session_id, template=template, limits=_wire.limits_message(size)
+        )
+        answer = await self._ask(self._sandboxes.CreateSandbox(request))
+        return CreatedSandbox(
+            sandbox=_wire.sandbox(answer.sandbox),
+            verdict=_wire.verdict(answer.decision),
+            create_ns=answer.create_ns,
+        )
+
+    async def get_sandbox(self, sandbox_id: str) -> Sandbox:
+        """One sandbox of this principal. Raises NotFound."""
+        request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id)
+        return _wire.sandbox((await self._ask(self._sandboxes.GetSandbox(request))).sandbox)
+
+    async def list_sandboxes(self) -> tuple[Sandbox, ...]:
+        """This principal's sandboxes."""
+        answer = await self._ask(self._sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest()))
+        return tuple(_wire.sandbox(message) for message in answer.sandboxes)
+
+    async def delete_sandbox(self, sandbox_id: str) -> None:
+        """End and remove a sandbox. Raises NotFound."""
+        await self._ask(self._sandboxes.DeleteSandbox(sandbox_pb2.DeleteSandboxRequest(sandbox_id=sandbox_id)))
+
+    # Calls
+
+    def call(
+        self,
+        session_id: str,
+        sandbox_id: str,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        stdin: Stdin = None,
+        wait_for_review: bool = False,
+    ) -> AsyncGenerator[Event, None]:
+        """Run one tool call and yield what happens to it; `Ended` comes last.
+
+        call_id is the caller's, unique in the session: repeated, it attaches to the first run or returns its
+        outcome, and never runs twice. Without `stdin` the program's standard input is closed. Leaving the iterator
+        early (close it with `contextlib.aclosing`) cancels the call. Nothing is buffered: a slow reader slows the
+        program. Raises InvalidArgument, UnknownTool, NotFound, Conflict, LimitExceeded, Unavailable.
+        """
+        start = exec_pb2.StartCall(
+            session_id=session_id,
+            sandbox_id=sandbox_id,
+            call_id=call_id,
+            tool=tool,
+            arguments_json=encode_arguments(arguments),
+            stdin=stdin is not None,
+            wait_for_review=wait_for_review,
+        )
+        return stream(self._exec, self._path, start, stdin)
+
+    async def run_call(
+        self,
+        session_id: str,
+        sandbox_id: str,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        stdin: Stdin = None,
+        wait_for_review: bool = False,
+        keep: int = KEPT_OUTPUT,
+    ) -> CallResult:
+        """`call`, collected: the first `keep` bytes of each stream and the count of what was left out."""
+        collector = Collector(keep)
+        result: CallResult | None = None
+        async for event in self.call(
+            session_id, sandbox_id, call_id, tool, arguments, stdin=stdin, wait_for_review=wait_for_review
+        ):
+            result = collector.add(event)
+        if result is None:
+            raise OpenSafeError("the daemon sent events after the outcome")
+        return result
+
+    # Policy
+
+    async def decide(self, session_id: str, tool: str, arguments: Mapping[str, Any]) -> Verdict:
+        """Judge a call and execute nothing."""
+        request = policy_pb2.DecideRequest(session_id=session_id, tool=tool, arguments_json=encode_arguments(arguments))
+        return _wire.verdict((await self._ask(self._policy.Decide(request))).decision)
+
+    async def begin(self, session_id: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Permit:
+        """Judge a call that runs elsewhere; with a yes comes a permit for one run. `finish` it before it expires."""
+        request = policy_pb2.BeginRequest(
+            session_id=session_id, call_id=call_id, tool=tool, arguments_json=encode_arguments(arguments)
+        )
+        answer = await self._ask(self._policy.Begin(request))
+        return Permit(
+            verdict=_wire.verdict(answer.decision), permit=answer.permit, expires_unix_ns=answer.expires_unix_ns
+        )
+
+    async def finish(self, session_id: str, permit: str, outcome: Outcome) -> None:
+        """Use a permit up. outcome: EXITED, SIGNALLED, CANCELLED or LOST. Raises Conflict for a used permit."""
+        request = policy_pb2.FinishRequest(session_id=session_id, permit=permit, outcome=_wire.outcome_message(outcome))
+        await self._ask(self._policy.Finish(request))
+
+    async def status(self) -> DaemonStatus:
+        """Versions, bundle, self-test and sizes of the logs."""
+        return _wire.status(await self._ask(self._policy.GetStatus(policy_pb2.GetStatusRequest())))
+
+    # Reviews
+
+    async def list_reviews(self, *, all: bool = False) -> tuple[Review, ...]:  # noqa: A002 - the request's field
+        """Parked calls, oldest first as the daemon gives them; `all` adds the decided and expired ones."""
+        answer = await self._ask(self._reviews.ListReviews(review_pb2.ListReviewsRequest(all=all)))
+        return tuple(_wire.review(message) for message in answer.reviews)
+
+    async def approve_review(self, review_id: str, digest: str) -> Verdict:
+        """Let exactly the call of `digest` run once; the verdict is policy's second, with the approval as a fact."""
+        request = review_pb2.ApproveReviewRequest(review_id=review_id, digest=digest)
+        return _wire.verdict((await self._ask(self._reviews.ApproveReview(request))).decision)
+
+    async def reject_review(self, review_id: str, reason: str) -> None:
+        """Refuse a parked call. The reason reaches the agent."""
+        await self._ask(self._reviews.RejectReview(review_pb2.RejectReviewRequest(review_id=review_id, reason=reason)))
+
+    # Records and health
+
+    async def tail_audit(self, last: int = 10, *, follow: bool = False) -> AsyncIterator[AuditRecord]:
+        """The `last` records (at most 10000) this principal may see, then new ones as they are written."""
+        call = self._audit.Tail(audit_pb2.TailRequest(last=last, follow=follow))
+        try:
+            async for message in call:
+                yield AuditRecord(index=message.index, leaf=message.leaf, line=message.line)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error, self._path) from error
+        finally:
+            call.cancel()
+
+    async def health(self) -> bool:
+        """Whether the daemon serves, by the standard gRPC health check."""
+        from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+        stub: Any = health_pb2_grpc.HealthStub(self._channel)  # Check is not in its type stubs
+        answer = await self._ask(stub.Check(health_pb2.HealthCheckRequest()))
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def _ask(self, call: grpc.aio.UnaryUnaryCall[Any, Answer]) -> Answer:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise translate(error, self._path) from error

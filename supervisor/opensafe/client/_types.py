@@ -1,0 +1,133 @@
+"""What the daemon answers, as frozen types. Times are in nanoseconds, points in time since the Unix epoch.
+
+These are not the generated messages, so that a caller never holds a mutable answer and the wire can change
+beneath.
+"""
+
+from typing import Any
+
+import msgspec
+
+from opensafe.model.decision import Action, RuleHit
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What policy said of one call, with the ids that join it to the audit log and the trace.
+
+    evaluation_ns: the evaluation alone. decision_ns: from the request's arrival to the durable record.
+    review_id: with REVIEW only.
+    """
+
+    decision_id: str
+    action: Action
+    rules: tuple[RuleHit, ...] = ()
+    bundle_revision: str = ""
+    evaluation_ns: int = 0
+    decision_ns: int = 0
+    trace_id: str = ""
+    review_id: str = ""
+
+    def deciding(self) -> tuple[RuleHit, ...]:
+        """The rules whose action is the verdict's, in order of id."""
+        return tuple(sorted((rule for rule in self.rules if rule.action == self.action), key=lambda rule: rule.id))
+
+
+class SandboxSize(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits to ask for. 0 leaves the template's default."""
+
+    memory_bytes: int = 0
+    pids: int = 0
+    cpu_millis: int = 0
+    workspace_bytes: int = 0
+    tmp_bytes: int = 0
+    shm_bytes: int = 0
+
+
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
+    """One sandbox. state: running, lost or deleting; `cause` says why it is lost."""
+
+    sandbox_id: str
+    session_id: str
+    template: str
+    state: str
+    created_unix_ns: int
+    cause: str = ""
+
+
+class CreatedSandbox(msgspec.Struct, frozen=True, kw_only=True):
+    """A sandbox that was just made, the verdict that allowed it, and the time it took."""
+
+    sandbox: Sandbox
+    verdict: Verdict
+    create_ns: int
+
+    @property
+    def sandbox_id(self) -> str:
+        """The sandbox's id."""
+        return self.sandbox.sandbox_id
+
+
+class Permit(msgspec.Struct, frozen=True, kw_only=True):
+    """Leave to run one call elsewhere, once. `permit` is "" unless the verdict allows."""
+
+    verdict: Verdict
+    permit: str
+    expires_unix_ns: int
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """One parked call. state: pending, approved, rejected, expired or void.
+
+    arguments: as sealed, bulk content replaced by its size and SHA-256. digest: what an approval is bound to.
+    """
+
+    review_id: str
+    state: str
+    principal: str
+    session_id: str
+    sandbox_id: str
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    digest: str
+    rules: tuple[RuleHit, ...]
+    created_unix_ns: int
+    expires_unix_ns: int
+    decided_by: str = ""
+    decided_reason: str = ""
+
+
+class SelfTest(msgspec.Struct, frozen=True, kw_only=True):
+    """One check of the daemon's start: what was tried in a sandbox, and the control beside it."""
+
+    name: str
+    refused: bool
+    control_succeeded: bool
+    answer: str
+    control_answer: str
+
+
+class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the daemon knows of itself. removed_at_start: what an earlier one had left behind."""
+
+    version: str
+    bundle_revision: str
+    bundle_digest: str
+    runsc_version: str
+    runsc_platform: str
+    checks: tuple[SelfTest, ...]
+    ledger_size: int
+    audit_size: int
+    audit_head: str
+    append_only: bool
+    sandboxes: int
+    programs: int
+    removed_at_start: tuple[str, ...]
+
+
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the audit log, byte for byte, with its index and its RFC 6962 leaf hash (hexadecimal)."""
+
+    index: int
+    leaf: str
+    line: bytes

@@ -1,0 +1,186 @@
+"""Between the generated messages and our own types. A value outside its closed list is refused, never guessed."""
+
+from __future__ import annotations  # ValueType exists for the type checker only
+
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+import msgspec
+
+from opensafe._proto.v1 import common_pb2, exec_pb2, policy_pb2, review_pb2, sandbox_pb2
+from opensafe.errors import OpenSafeError
+from opensafe.model.decision import Action, RuleHit, Severity
+from opensafe.model.outcome import Outcome, OutcomeKind
+
+from ._events import Decided, Ended, Event, Started, Stderr, Stdout
+from ._types import DaemonStatus, Review, Sandbox, SandboxSize, SelfTest, Verdict
+
+_ACTIONS: Final = {
+    common_pb2.ACTION_ALLOW: Action.ALLOW,
+    common_pb2.ACTION_REVIEW: Action.REVIEW,
+    common_pb2.ACTION_BLOCK: Action.BLOCK,
+}
+_KINDS: Final = {common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}"): kind for kind in OutcomeKind}
+_KIND_NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
+
+
+def _strange(what: str, value: object) -> NoReturn:
+    raise OpenSafeError(
+        f"the daemon answered with an unknown {what}",
+        value=value,
+        remedy="Client and daemon must be of the same version.",
+    )
+
+
+def _action(number: common_pb2.Action.ValueType) -> Action:
+    return _ACTIONS.get(number) or _strange("action", number)
+
+
+def _severity(text: str) -> Severity:
+    try:
+        return Severity(text)
+    except ValueError:
+        _strange("severity", text)
+
+
+def _rules(messages: Iterable[common_pb2.Rule]) -> tuple[RuleHit, ...]:
+    return tuple(
+        RuleHit(
+            id=rule.id,
+            severity=_severity(rule.severity),
+            action=_action(rule.action),
+            reason=rule.reason,
+            value=rule.value,
+            remedy=rule.remedy,
+        )
+        for rule in messages
+    )
+
+
+def verdict(message: common_pb2.Decision) -> Verdict:
+    """Raises OpenSafeError where the action is none of ours."""
+    return Verdict(
+        decision_id=message.decision_id,
+        action=_action(message.action),
+        rules=_rules(message.rules),
+        bundle_revision=message.bundle_revision,
+        evaluation_ns=message.evaluation_ns,
+        decision_ns=message.decision_ns,
+        trace_id=message.trace_id,
+        review_id=message.review_id,
+    )
+
+
+def outcome(message: common_pb2.Outcome) -> Outcome:
+    """Raises OpenSafeError where the kind is none of ours."""
+    kind = _KINDS.get(message.kind) or _strange("outcome", message.kind)
+    return Outcome(
+        kind=kind,
+        exit_code=message.exit_code if kind is OutcomeKind.EXITED else None,
+        signal=message.signal if kind is OutcomeKind.SIGNALLED else None,
+        detail=message.detail,
+        run_ns=message.run_ns,
+        stdout_bytes=message.stdout_bytes,
+        stderr_bytes=message.stderr_bytes,
+        truncated=message.truncated,
+    )
+
+
+def outcome_message(value: Outcome) -> common_pb2.Outcome:
+    """The message of an outcome that a client reports."""
+    return common_pb2.Outcome(
+        kind=_KIND_NUMBERS[value.kind],
+        exit_code=value.exit_code or 0,
+        signal=value.signal or 0,
+        detail=value.detail,
+        run_ns=value.run_ns,
+        stdout_bytes=value.stdout_bytes,
+        stderr_bytes=value.stderr_bytes,
+        truncated=value.truncated,
+    )
+
+
+def event(message: exec_pb2.ExecResponse) -> Event:
+    """One message of an Exec stream. Raises OpenSafeError where it holds no event of ours."""
+    match message.WhichOneof("event"):
+        case "stdout":
+            return Stdout(message.stdout)
+        case "stderr":
+            return Stderr(message.stderr)
+        case "decided":
+            return Decided(verdict(message.decided))
+        case "started":
+            return Started(message.started.exec_id)
+        case "outcome":
+            return Ended(outcome(message.outcome))
+        case other:
+            _strange("event", other)
+
+
+def sandbox(message: sandbox_pb2.Sandbox) -> Sandbox:
+    """One sandbox."""
+    return Sandbox(
+        sandbox_id=message.sandbox_id,
+        session_id=message.session_id,
+        template=message.template,
+        state=message.state,
+        created_unix_ns=message.created_unix_ns,
+        cause=message.cause,
+    )
+
+
+def limits_message(size: SandboxSize) -> sandbox_pb2.SandboxLimits:
+    """The message of the limits asked for."""
+    return sandbox_pb2.SandboxLimits(**msgspec.structs.asdict(size))
+
+
+def review(message: review_pb2.Review) -> Review:
+    """One review. Raises OpenSafeError where the arguments are no JSON object."""
+    try:
+        arguments = msgspec.json.decode(message.sealed_arguments_json or b"{}", type=dict)
+    except msgspec.DecodeError:
+        _strange("form of arguments in a review", message.review_id)
+    return Review(
+        review_id=message.review_id,
+        state=message.state,
+        principal=message.principal,
+        session_id=message.session_id,
+        sandbox_id=message.sandbox_id,
+        call_id=message.call_id,
+        tool=message.tool,
+        arguments=arguments,
+        digest=message.digest,
+        rules=_rules(message.rules),
+        created_unix_ns=message.created_unix_ns,
+        expires_unix_ns=message.expires_unix_ns,
+        decided_by=message.decided_by,
+        decided_reason=message.decided_reason,
+    )
+
+
+def status(message: policy_pb2.GetStatusResponse) -> DaemonStatus:
+    """What the daemon says of itself."""
+    return DaemonStatus(
+        version=message.version,
+        bundle_revision=message.bundle_revision,
+        bundle_digest=message.bundle_digest,
+        runsc_version=message.runsc_version,
+        runsc_platform=message.runsc_platform,
+        checks=tuple(
+            SelfTest(
+                name=check.name,
+                refused=check.refused,
+                control_succeeded=check.control_succeeded,
+                answer=check.answer,
+                control_answer=check.control_answer,
+            )
+            for check in message.checks
+        ),
+        ledger_size=message.ledger_size,
+        audit_size=message.audit_size,
+        audit_head=message.audit_head,
+        append_only=message.append_only,
+        sandboxes=message.sandboxes,
+        programs=message.programs,
+        removed_at_start=tuple(message.removed_at_start),
+    )

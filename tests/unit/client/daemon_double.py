@@ -1,0 +1,296 @@
+"""A gRPC server on a unix socket that behaves as the tool's name asks: what client and command line are held to.
+
+It is a double because the real daemon can't be made to answer wrongly. The real one is used in tests/system.
+"""
+
+import asyncio
+import json
+import urllib.parse
+from contextlib import asynccontextmanager
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from opensafe import errors
+from opensafe._proto.v1 import (
+    audit_pb2,
+    audit_pb2_grpc,
+    common_pb2,
+    exec_pb2,
+    exec_pb2_grpc,
+    policy_pb2,
+    policy_pb2_grpc,
+    review_pb2,
+    review_pb2_grpc,
+    sandbox_pb2,
+    sandbox_pb2_grpc,
+    session_pb2,
+    session_pb2_grpc,
+)
+
+SANDBOX = "sb-00000000000000000001"
+SESSION = "ses-00000000000000000001"
+REVIEW = "rev-00000000000000000001"
+DIGEST = "d" * 64
+EVERY_BYTE = bytes(range(256))
+CODES = {
+    "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,
+    "NOT_FOUND": grpc.StatusCode.NOT_FOUND,
+    "LIMIT_EXCEEDED": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "UNAVAILABLE": grpc.StatusCode.UNAVAILABLE,
+    "NOT_PERMITTED": grpc.StatusCode.PERMISSION_DENIED,
+}
+
+
+async def fail(context, error):
+    """End the RPC as the daemon does for one of our exceptions."""
+    info = error_details_pb2.ErrorInfo(
+        reason=error.reason,
+        domain="opensafe",
+        metadata={"value": error.value, "limit": error.limit, "remedy": error.remedy},
+    )
+    packed = any_pb2.Any()
+    packed.Pack(info)
+    code = CODES.get(error.reason, grpc.StatusCode.INTERNAL)
+    status = status_pb2.Status(code=code.value[0], message=error.message, details=[packed])
+    await context.abort(code, error.message, (("grpc-status-details-bin", status.SerializeToString()),))
+
+
+def decision(action=common_pb2.ACTION_ALLOW, **rule):
+    rules = [common_pb2.Rule(**{"severity": "high", "action": action, **rule})] if rule else []
+    return common_pb2.Decision(
+        decision_id="dec-1",
+        action=action,
+        rules=rules,
+        bundle_revision="7",
+        evaluation_ns=300_000,
+        decision_ns=900_000,
+        trace_id="ab" * 16,
+        review_id=REVIEW if action == common_pb2.ACTION_REVIEW else "",
+    )
+
+
+BLOCKED = decision(
+    common_pb2.ACTION_BLOCK,
+    id="egress.domain.allowlist",
+    reason="evil.example.com is not on the list",
+    value="evil.example.com",
+    remedy="Use a listed domain.",
+)
+PARKED = decision(common_pb2.ACTION_REVIEW, id="tool.exec.package.install.review", reason="npm installs packages")
+
+
+def outcome(kind="EXITED", **fields):
+    return common_pb2.Outcome(kind=common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind}"), **fields)
+
+
+class Sessions(session_pb2_grpc.SessionServiceServicer):
+    def __init__(self, double):
+        self.double = double
+
+    async def CreateSession(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.agent == "greedy":
+            await fail(context, errors.LimitExceeded("too many sessions", value=65, limit="64 sessions"))
+        self.double.opened.append(request.agent)
+        return session_pb2.CreateSessionResponse(session_id=SESSION)
+
+    async def CloseSession(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.double.closed.append(request.session_id)
+        return session_pb2.CloseSessionResponse()
+
+
+class Sandboxes(sandbox_pb2_grpc.SandboxServiceServicer):
+    sandbox = sandbox_pb2.Sandbox(
+        sandbox_id=SANDBOX, session_id=SESSION, template="base", state="running", created_unix_ns=10**18
+    )
+
+    def __init__(self, double):
+        self.double = double
+        self.alive = True
+
+    async def CreateSandbox(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.template == "forbidden":
+            await fail(context, errors.NotPermitted("template not allowed", value="forbidden", remedy="Use base."))
+        self.double.asked_size = request.limits
+        return sandbox_pb2.CreateSandboxResponse(sandbox=self.sandbox, decision=decision(), create_ns=5_000_000)
+
+    async def GetSandbox(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.sandbox_id != SANDBOX:
+            await fail(context, errors.NotFound("no such sandbox", value=request.sandbox_id))
+        return sandbox_pb2.GetSandboxResponse(sandbox=self.sandbox)
+
+    async def ListSandboxes(self, request, context):  # noqa: N802 - the method's name in the proto
+        return sandbox_pb2.ListSandboxesResponse(sandboxes=[self.sandbox] if self.alive else [])
+
+    async def DeleteSandbox(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.alive = False
+        return sandbox_pb2.DeleteSandboxResponse()
+
+
+class Exec(exec_pb2_grpc.ExecServiceServicer):
+    """The tool's name is what happens."""
+
+    def __init__(self, double):
+        self.double = double
+
+    async def Exec(self, requests, context):  # noqa: N802 - the method's name in the proto
+        first = await anext(aiter(requests))
+        start = first.start
+        self.double.started.append(start)
+        arguments = json.loads(start.arguments_json)
+        async for message in getattr(self, start.tool.lower())(start, arguments, requests, context):
+            if isinstance(message, common_pb2.Decision):
+                yield exec_pb2.ExecResponse(decided=message)
+            elif isinstance(message, common_pb2.Outcome):
+                yield exec_pb2.ExecResponse(outcome=message)
+            else:
+                yield message
+
+    async def exec(self, start, arguments, requests, context):
+        """Print argv on stdout and every byte value on stderr, then exit with 3."""
+        yield decision()
+        yield exec_pb2.ExecResponse(started=exec_pb2.StartedCall(exec_id="exec-1"))
+        yield exec_pb2.ExecResponse(stdout=" ".join(arguments["argv"]).encode())
+        yield exec_pb2.ExecResponse(stderr=EVERY_BYTE)
+        yield outcome(exit_code=3, run_ns=2_000_000, stdout_bytes=4, stderr_bytes=256)
+
+    async def end(self, start, arguments, requests, context):
+        """End with the outcome that the arguments describe."""
+        yield {"BLOCKED": BLOCKED, "REVIEW_PENDING": PARKED}.get(arguments["kind"], decision())
+        yield outcome(**arguments)
+
+    async def echo(self, start, arguments, requests, context):
+        """cat: standard input back, until it is closed."""
+        yield decision()
+        total = 0
+        async for message in requests:
+            if message.WhichOneof("message") == "close_stdin":
+                break
+            total += len(message.stdin)
+            self.double.largest = max(self.double.largest, len(message.stdin))
+            yield exec_pb2.ExecResponse(stdout=message.stdin)
+        yield outcome(exit_code=0, stdout_bytes=total)
+
+    async def flood(self, start, arguments, requests, context):
+        yield decision()
+        for _ in range(arguments["chunks"]):
+            yield exec_pb2.ExecResponse(stdout=b"x" * 65536)
+        yield outcome(exit_code=0, stdout_bytes=65536 * arguments["chunks"])
+
+    async def deaf(self, start, arguments, requests, context):
+        """End without reading standard input."""
+        yield decision()
+        yield outcome(exit_code=0)
+
+    async def vanish(self, start, arguments, requests, context):
+        yield decision()
+        yield exec_pb2.ExecResponse(stdout=b"half")
+
+    async def hang(self, start, arguments, requests, context):
+        yield decision()
+        yield exec_pb2.ExecResponse(started=exec_pb2.StartedCall(exec_id="exec-1"))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.double.cancelled.set()
+
+    async def undecided(self, start, arguments, requests, context):
+        yield decision(common_pb2.ACTION_UNSPECIFIED)
+
+    async def unregistered(self, start, arguments, requests, context):
+        await fail(context, errors.UnknownTool("no such tool", value="Unregistered", remedy="Use Bash."))
+        yield
+
+
+class Policy(policy_pb2_grpc.PolicyServiceServicer):
+    def __init__(self, double):
+        self.double = double
+
+    async def Decide(self, request, context):  # noqa: N802 - the method's name in the proto
+        return policy_pb2.DecideResponse(decision=BLOCKED)
+
+    async def Begin(self, request, context):  # noqa: N802 - the method's name in the proto
+        return policy_pb2.BeginResponse(decision=decision(), permit="permit-1", expires_unix_ns=7)
+
+    async def Finish(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.double.finished = request
+        return policy_pb2.FinishResponse()
+
+    async def GetStatus(self, request, context):  # noqa: N802 - the method's name in the proto
+        return policy_pb2.GetStatusResponse(
+            bundle_revision="7",
+            runsc_version="release-1",
+            runsc_platform="systrap",
+            checks=[policy_pb2.SelfTestCheck(name="syscall", refused=self.double.holds, control_succeeded=True)],
+            version="0.1.0",
+            append_only=True,
+        )
+
+
+class Reviews(review_pb2_grpc.ReviewServiceServicer):
+    def __init__(self, double):
+        self.double = double
+
+    async def ListReviews(self, request, context):  # noqa: N802 - the method's name in the proto
+        review = review_pb2.Review(
+            review_id=REVIEW,
+            state="pending",
+            principal="default",
+            tool="Bash",
+            sealed_arguments_json=json.dumps({"command": "npm install \x1b[2J\u202e"}).encode(),
+            digest=DIGEST,
+            rules=PARKED.rules,
+            expires_unix_ns=2**62,
+        )
+        return review_pb2.ListReviewsResponse(reviews=[review])
+
+    async def ApproveReview(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.digest != DIGEST:
+            await fail(context, errors.Conflict("another call", value=request.digest))
+        return review_pb2.ApproveReviewResponse(decision=decision())
+
+    async def RejectReview(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.double.rejected = request.reason
+        return review_pb2.RejectReviewResponse()
+
+
+class Audit(audit_pb2_grpc.AuditServiceServicer):
+    async def Tail(self, request, context):  # noqa: N802 - the method's name in the proto
+        for index in range(request.last):
+            yield audit_pb2.TailResponse(index=index, leaf="0" * 64, line=b'{"index":%d}' % index)
+
+
+class DaemonDouble:
+    """What the double was asked, and how it shall answer."""
+
+    def __init__(self, path):
+        self.path = path
+        self.opened, self.closed, self.started = [], [], []
+        self.cancelled = asyncio.Event()
+        self.largest = 0
+        self.holds = True
+        self.finished = self.rejected = self.asked_size = None
+
+
+@asynccontextmanager
+async def running(path):
+    """A double that serves on `path`."""
+    double = DaemonDouble(path)
+    server = grpc.aio.server()
+    session_pb2_grpc.add_SessionServiceServicer_to_server(Sessions(double), server)
+    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(Sandboxes(double), server)
+    exec_pb2_grpc.add_ExecServiceServicer_to_server(Exec(double), server)
+    policy_pb2_grpc.add_PolicyServiceServicer_to_server(Policy(double), server)
+    review_pb2_grpc.add_ReviewServiceServicer_to_server(Reviews(double), server)
+    audit_pb2_grpc.add_AuditServiceServicer_to_server(Audit(), server)
+    servicer = health.aio.HealthServicer()
+    await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    server.add_insecure_port(f"unix:{urllib.parse.quote(str(path))}")
+    await server.start()
+    try:
+        yield double
+    finally:
+        await server.stop(0)
