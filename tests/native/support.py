@@ -83,7 +83,7 @@ class Call:
 
     PREFIX = ("/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid")
 
-    def __init__(self, run, *command, options=(), bpf_filter=None, environment=None, cwd="/", prefix=PREFIX, **popen):
+    def __init__(self, run, *command, options=(), bpf_filter=None, environment=None, cwd="/", prefix=PREFIX, **how):
         self.report, writer = os.pipe()
         passed = [writer]
         words = [*prefix, run, "--uid", "1000", "--gid", "1000", "--runner-uid", "990", "--cwd", str(cwd)]
@@ -98,7 +98,7 @@ class Call:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            **popen,
+            **how,
         )
         for fd in passed:
             os.close(fd)
