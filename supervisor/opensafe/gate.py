@@ -34,7 +34,7 @@ from opensafe.errors import (
 from opensafe.execution.run import Execution, Stdin
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action
-from opensafe.model.ids import CALL_ID_MAX, is_call_id
+from opensafe.model.ids import CALL_ID_MAX, is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, SandboxInput
 from opensafe.model.records import OutcomeRecord, RefusalRecord
@@ -241,7 +241,7 @@ class Gate:
         for row in self._store.unfinished():
             review = self._store.review(row.review_id) if row.review_id else None
             waits = review is not None and review.state == "pending"
-            if waits or (row.permit and time.time_ns() < row.expires_ns):
+            if waits or (row.permit and now_us() < row.expires_us):
                 continue
             detail = "the permit expired" if row.permit else "the daemon ended while the call was under way"
             outcome = Outcome(kind=OutcomeKind.LOST, detail=detail)
@@ -341,7 +341,7 @@ class Gate:
     async def _record_refusal(self, submission: Submission, error: RequestError) -> None:
         await self._log.append(
             RefusalRecord(
-                time_ns=time.time_ns(),
+                time_us=now_us(),
                 principal=submission.principal.name,
                 session_id=submission.session_id[:64],
                 call_id=submission.call_id[:CALL_ID_MAX],
@@ -354,7 +354,7 @@ class Gate:
     async def _record_outcome(self, key: tuple[str, str], decision_id: str, outcome: Outcome, trace_id: str) -> None:
         await self._log.append(
             OutcomeRecord(
-                time_ns=time.time_ns(),
+                time_us=now_us(),
                 decision_id=decision_id,
                 session_id=key[0],
                 call_id=key[1],

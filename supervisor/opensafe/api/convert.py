@@ -94,7 +94,7 @@ def sandbox(row: SandboxRow, state: protocol.SandboxState | None) -> sandbox_pb2
         session_id=row.session_id,
         template=row.template,
         state=state.state if state else "lost",
-        created_unix_ns=row.created_ns,
+        created_unix_ns=row.created_us * 1000,
         cause=state.cause if state else "unknown to the warden",
     )
 
@@ -112,8 +112,8 @@ def review(row: ReviewRow) -> review_pb2.Review:
         sealed_arguments_json=msgspec.json.encode(row.sealed),
         digest=row.digest,
         rules=[rule(hit) for hit in row.rules],
-        created_unix_ns=row.created_ns,
-        expires_unix_ns=row.expires_ns,
+        created_unix_ns=row.created_us * 1000,
+        expires_unix_ns=row.expires_us * 1000,
         decided_by=row.decided_by,
         decided_reason=row.reason,
     )

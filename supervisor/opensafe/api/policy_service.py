@@ -46,7 +46,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             self._principal, request.session_id, request.call_id, request.tool, request.arguments_json
         )
         return policy_pb2.BeginResponse(
-            decision=convert.decision(judged.verdict), permit=judged.permit, expires_unix_ns=judged.expires_ns
+            decision=convert.decision(judged.verdict), permit=judged.permit, expires_unix_ns=judged.expires_us * 1000
         )
 
     async def Finish(  # noqa: N802 - the name of the RPC

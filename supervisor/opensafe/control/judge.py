@@ -13,9 +13,7 @@ from opensafe.audit.log import AuditLog
 from opensafe.errors import PolicyError, RequestError
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
-from opensafe.model.facts import Facts
-from opensafe.model.ids import new_id
-from opensafe.model.limits import CallLimits
+from opensafe.model.ids import new_id, now_us
 from opensafe.model.policy_input import (
     ApprovalInput,
     BudgetInput,
@@ -28,6 +26,7 @@ from opensafe.model.records import Bundle, DecisionRecord
 from opensafe.model.sandbox import Launch, SandboxSpec
 from opensafe.normalize.tools import Registry
 from opensafe.policy.engine import Engine
+from opensafe.policy.subject import build_launch, call_input
 from opensafe.state.rows import SessionRow
 from opensafe.telemetry import semconv
 from opensafe.telemetry.spans import Ids, Tracing, describe_decision
@@ -73,7 +72,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     record: RecordRef
     launch: Launch | None
     permit: str
-    expires_ns: int
+    expires_us: int
 
     @property
     def action(self) -> Action:
@@ -99,8 +98,8 @@ class Judge:
         self._engine = engine
         self._log = log
         self._tracing = tracing
-        self._review_ttl_ns = review_ttl_s * 10**9
-        self._permit_ttl_ns = permit_ttl_s * 10**9
+        self._review_ttl_us = review_ttl_s * 10**6
+        self._permit_ttl_us = permit_ttl_s * 10**6
 
     async def judge(self, ask: Ask) -> Judged:
         """Decide and record. Raises AuditError where the record can't be made durable: then nothing may run."""
@@ -114,15 +113,15 @@ class Judge:
             decision, launch, subject = self._authorise(ask, decision)
             describe_decision(span, decision, decision_id, self.bundle.revision)
             ids = Ids(span)
-            now = time.time_ns()
+            now = now_us()
             parked = ask.purpose == "call" and decision.action is Action.REVIEW and ask.approval is None
             permitted = ask.purpose == "permit" and decision.action is Action.ALLOW
             review_id = new_id("rev") if parked else ""
             permit = new_id("permit") if permitted else ""
-            lifetime = self._review_ttl_ns if parked else self._permit_ttl_ns if permitted else 0
+            lifetime = self._review_ttl_us if parked else self._permit_ttl_us if permitted else 0
             written = await self._log.append(
                 DecisionRecord(
-                    time_ns=now,
+                    time_us=now,
                     decision_id=decision_id,
                     purpose=ask.purpose,
                     principal=ask.principal.name,
@@ -140,7 +139,7 @@ class Judge:
                     span_id=ids.span_id,
                     review_id=review_id,
                     permit=permit,
-                    expires_ns=now + lifetime if lifetime else 0,
+                    expires_us=now + lifetime if lifetime else 0,
                 )
             )
         return Judged(
@@ -158,7 +157,7 @@ class Judge:
             ),
             launch=launch,
             permit=permit,
-            expires_ns=now + lifetime if lifetime else 0,
+            expires_us=now + lifetime if lifetime else 0,
         )
 
     def _entrypoint(self, ask: Ask) -> str:
@@ -166,7 +165,7 @@ class Judge:
 
     def _question(self, ask: Ask, decision_id: str) -> PolicyInput:
         session, call = ask.session, ask.call
-        age_s = max(0, time.time_ns() - session.created_ns) // 10**9
+        age_s = max(0, now_us() - session.created_us) // 10**6
         sandbox = ask.sandbox
         if ask.spec is not None:
             sandbox = msgspec.structs.replace(
@@ -203,32 +202,6 @@ class Judge:
         except (RequestError, ValueError) as error:
             return blocked(decision.id, f"the grant does not cover the call: {error}"), None, ""
         return decision, launch, launch.subject_digest()
-
-
-def call_input(call: ToolCall, facts: Facts) -> CallInput:
-    """The part of the question that is read off the call alone: the same for a recorded call judged again."""
-    return CallInput(
-        id=call.call_id,
-        tool=call.tool,
-        arguments=call.sealed,
-        digest=call.digest,
-        **{name: getattr(facts, name) for name in facts.__struct_fields__},
-    )
-
-
-def build_launch(registry: Registry, call: ToolCall, grant: Grant, sandbox_id: str, exec_id: str) -> Launch:
-    """What an allowed call runs: a function of the call and its grant, so that it can be recomputed in replay."""
-    limits = grant.limits
-    timeout_ms = call.sealed.get("timeout_ms")
-    if isinstance(timeout_ms, int):
-        limits = msgspec.structs.replace(limits, wall_ms=min(limits.wall_ms, timeout_ms))
-    return Launch(
-        sandbox_id=sandbox_id,
-        exec_id=exec_id,
-        program=registry.program(call, grant),
-        profile=grant.seccomp,
-        limits=msgspec.convert(msgspec.to_builtins(limits), CallLimits),
-    )
 
 
 def blocked(question_id: str, why: str) -> Decision:

@@ -12,7 +12,7 @@ from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
 from opensafe.errors import Conflict, InvalidArgument, NotFound
 from opensafe.model.calls import Principal
-from opensafe.model.ids import is_call_id
+from opensafe.model.ids import is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import OutcomeRecord
 from opensafe.normalize.tools import Registry
@@ -81,7 +81,7 @@ class Permits:
         if row is None or row.session_id != session_id:
             raise NotFound("no such permit in this session", value=permit)
         self._sessions.require(principal, session_id)
-        if row.outcome is not None or permit in self._busy or time.time_ns() >= row.expires_ns:
+        if row.outcome is not None or permit in self._busy or now_us() >= row.expires_us:
             raise Conflict("the permit is used up or expired", value=permit, remedy="Begin the call anew.")
         await self._end(row, outcome)
 
@@ -90,8 +90,8 @@ class Permits:
         while True:
             self._changed.clear()
             waiting = [row for row in self._store.unfinished() if row.permit and row.permit not in self._busy]
-            first = min(waiting, key=lambda row: row.expires_ns, default=None)
-            wait_s = None if first is None else (first.expires_ns - time.time_ns()) / 1e9
+            first = min(waiting, key=lambda row: row.expires_us, default=None)
+            wait_s = None if first is None else (first.expires_us - now_us()) / 1e6
             if first is not None and wait_s is not None and wait_s <= 0:
                 await self._end(first, Outcome(kind=OutcomeKind.LOST, detail="the permit expired"))
                 continue
@@ -106,7 +106,7 @@ class Permits:
         try:
             await self._log.append(
                 OutcomeRecord(
-                    time_ns=time.time_ns(),
+                    time_us=now_us(),
                     decision_id=row.decision_id,
                     session_id=row.session_id,
                     call_id=row.call_id,

@@ -6,13 +6,13 @@ does is the gate's business: it is judged again with the approval as a fact.
 """
 
 import asyncio
-import time
 from typing import Final
 
 from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
 from opensafe.errors import Conflict, LimitExceeded, NotFound, NotPermitted
 from opensafe.model.calls import Principal
+from opensafe.model.ids import now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import ReviewRecord
 from opensafe.state.rows import ReviewRow
@@ -69,7 +69,7 @@ class Reviews:
             raise NotPermitted("nobody decides on a call of their own", value=principal.name)
         if row.state != "pending" or review_id in self._deciding:
             raise Conflict("the review is decided", value=row.state, limit="pending")
-        if time.time_ns() >= row.expires_ns:
+        if now_us() >= row.expires_us:
             raise Conflict("the review has expired", value=review_id, remedy="The agent must send the call again.")
         return row
 
@@ -87,7 +87,7 @@ class Reviews:
         """Append the review's new state and forget the parked arguments."""
         await self._log.append(
             ReviewRecord(
-                time_ns=time.time_ns(),
+                time_us=now_us(),
                 review_id=row.review_id,
                 session_id=row.session_id,
                 call_id=row.call_id,
@@ -109,8 +109,8 @@ class Reviews:
         while True:
             self._changed.clear()
             pending = [row for row in self._store.reviews(everything=False) if row.review_id not in self._deciding]
-            first = min(pending, key=lambda row: row.expires_ns, default=None)
-            wait_s = None if first is None else (first.expires_ns - time.time_ns()) / 1e9
+            first = min(pending, key=lambda row: row.expires_us, default=None)
+            wait_s = None if first is None else (first.expires_us - now_us()) / 1e6
             if first is not None and wait_s is not None and wait_s <= 0:
                 return first
             try:

@@ -14,7 +14,7 @@ from opensafe.config import Caps
 from opensafe.errors import InvalidArgument, LimitExceeded, NotFound, NotPermitted, SandboxError
 from opensafe.model.calls import Principal
 from opensafe.model.decision import Action
-from opensafe.model.ids import new_id
+from opensafe.model.ids import new_id, now_us
 from opensafe.model.limits import SandboxLimits
 from opensafe.model.records import SandboxRecord, SessionRecord
 from opensafe.model.sandbox import SandboxSpec
@@ -68,7 +68,7 @@ class Sessions:
         trace_id = self._tracing.begin_session(session_id, agent, conversation_id, carrier)
         await self._log.append(
             SessionRecord(
-                time_ns=time.time_ns(),
+                time_us=now_us(),
                 session_id=session_id,
                 principal=principal.name,
                 state="open",
@@ -92,7 +92,7 @@ class Sessions:
         for row in self._store.sandboxes(session_id=session_id):
             await self._delete(row, "deleted")
         await self._log.append(
-            SessionRecord(time_ns=time.time_ns(), session_id=session_id, principal=principal.name, state="closed")
+            SessionRecord(time_us=now_us(), session_id=session_id, principal=principal.name, state="closed")
         )
         self._tracing.end_session(session_id)
 
@@ -145,8 +145,7 @@ class Sessions:
 
     async def states(self, principal: Principal) -> list[tuple[SandboxRow, SandboxState | None]]:
         """The principal's sandboxes with what the warden says of each (None: it knows it no more)."""
-        answer = await self._warden.list_sandboxes()
-        seen = {state.sandbox_id: state for state in answer.sandboxes}
+        seen = {state.sandbox_id: state for state in await self._warden.list_sandboxes()}
         return [(row, seen.get(row.sandbox_id)) for row in self._store.sandboxes(principal=principal.name)]
 
     async def delete_sandbox(self, principal: Principal, sandbox_id: str) -> None:
@@ -155,14 +154,14 @@ class Sessions:
 
     async def reconcile(self) -> None:
         """After a start: agree with the warden on what lives. Neither keeps what the other doesn't know."""
-        answer = await self._warden.list_sandboxes()
-        alive = {state.sandbox_id for state in answer.sandboxes if state.state == "running"}
+        states = await self._warden.list_sandboxes()
+        alive = {state.sandbox_id for state in states if state.state == "running"}
         known = {row.sandbox_id: row for row in self._store.sandboxes()}
         for sandbox_id in sorted(known.keys() - alive):
             session = self._store.session(known[sandbox_id].session_id)
             if session is not None:
                 await self._record(sandbox_id, session, "lost: ended while the daemon was away")
-        for state in answer.sandboxes:
+        for state in states:
             if state.sandbox_id not in known or state.sandbox_id not in alive:
                 await self._warden.delete_sandbox(state.sandbox_id)
 
@@ -175,7 +174,7 @@ class Sessions:
     async def _record(self, sandbox_id: str, session: SessionRow, state: str, spec: SandboxSpec | None = None) -> None:
         await self._log.append(
             SandboxRecord(
-                time_ns=time.time_ns(),
+                time_us=now_us(),
                 sandbox_id=sandbox_id,
                 session_id=session.session_id,
                 principal=session.principal,

@@ -6,6 +6,7 @@ characters that mean something to a path, a shell or a log.
 
 import re
 import secrets
+import time
 from typing import Final
 
 CALL_ID_MAX: Final = 128
@@ -26,3 +27,8 @@ def is_call_id(text: str) -> bool:
 def is_own_id(text: str, prefix: str) -> bool:
     """Whether `text` is an id this daemon could have made with `prefix`."""
     return _OWN_ID.fullmatch(text) is not None and text.startswith(f"{prefix}-")
+
+
+def now_us() -> int:
+    """The time as records carry it: microseconds since the epoch, UTC."""
+    return time.time_ns() // 1000

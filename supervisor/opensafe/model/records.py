@@ -1,8 +1,8 @@
 """The audit log's records by kind: what each carries beside `index` and `prev`.
 
-Times are UTC nanoseconds since the epoch (`time_ns`). The names follow OPA's decision log where it has one
-(`decision_id`, `bundles`, `path`, `input`, `result`, `metrics`, `trace_id`, `span_id`). A record is built here,
-appended, and folded into state; nothing else defines its form.
+Times are UTC microseconds since the epoch: nanoseconds would not fit the 53 bits of a canonical integer. The names
+follow OPA's decision log where it has one (`decision_id`, `bundles`, `path`, `input`, `result`, `metrics`,
+`trace_id`, `span_id`). A record is built here, appended, and folded into state; nothing else defines its form.
 """
 
 import msgspec
@@ -14,7 +14,7 @@ from .policy_input import PolicyInput
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    time_ns: int
+    time_us: int
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class DecisionRecord(_Record, frozen=True, tag="decision"):
     """A verdict, before anything runs. `subject` is the digest of what it authorises ("" unless allow).
 
     purpose: `call` (runs here), `sandbox`, `permit` (runs elsewhere), `query` (runs nowhere).
-    review_id, expires_ns: set where the verdict is review (the parked call) or a permit was given.
+    review_id, expires_us: set where the verdict is review (the parked call) or a permit was given.
     """
 
     decision_id: str
@@ -48,7 +48,7 @@ class DecisionRecord(_Record, frozen=True, tag="decision"):
     span_id: str
     review_id: str = ""
     permit: str = ""
-    expires_ns: int = 0
+    expires_us: int = 0
 
 
 class OutcomeRecord(_Record, frozen=True, tag="outcome"):

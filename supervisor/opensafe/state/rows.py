@@ -17,7 +17,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     conversation_id: str
     trace_id: str
-    created_ns: int
+    created_us: int
     closed: bool
     calls: int
     counts: dict[str, int]
@@ -44,7 +44,7 @@ class SandboxRow(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     principal: str
     template: str
-    created_ns: int
+    created_us: int
     ended: str | None
 
     @classmethod
@@ -65,7 +65,7 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     review_id: str
     permit: str
-    expires_ns: int
+    expires_us: int
     outcome: Outcome | None
 
     @classmethod
@@ -98,8 +98,8 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     revision: str
     rules: tuple[RuleHit, ...]
-    created_ns: int
-    expires_ns: int
+    created_us: int
+    expires_us: int
     state: str
     decided_by: str
     reason: str

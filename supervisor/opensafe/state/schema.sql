@@ -10,7 +10,7 @@ CREATE TABLE sessions (
     agent           TEXT NOT NULL,
     conversation_id TEXT NOT NULL,
     trace_id        TEXT NOT NULL,
-    created_ns      INTEGER NOT NULL,
+    created_us      INTEGER NOT NULL,
     closed          INTEGER NOT NULL DEFAULT 0,
     calls           INTEGER NOT NULL DEFAULT 0,
     counts          TEXT NOT NULL DEFAULT '{}',
@@ -22,7 +22,7 @@ CREATE TABLE sandboxes (
     session_id TEXT NOT NULL REFERENCES sessions,
     principal  TEXT NOT NULL,
     template   TEXT NOT NULL,
-    created_ns INTEGER NOT NULL,
+    created_us INTEGER NOT NULL,
     ended      TEXT
 ) STRICT, WITHOUT ROWID;
 
@@ -36,7 +36,7 @@ CREATE TABLE calls (
     revision    TEXT NOT NULL,
     review_id   TEXT NOT NULL DEFAULT '',
     permit      TEXT NOT NULL DEFAULT '',
-    expires_ns  INTEGER NOT NULL DEFAULT 0,
+    expires_us  INTEGER NOT NULL DEFAULT 0,
     outcome     TEXT,
     PRIMARY KEY (session_id, call_id)
 ) STRICT, WITHOUT ROWID;
@@ -55,14 +55,14 @@ CREATE TABLE reviews (
     digest     TEXT NOT NULL,
     revision   TEXT NOT NULL,
     rules      TEXT NOT NULL,
-    created_ns INTEGER NOT NULL,
-    expires_ns INTEGER NOT NULL,
+    created_us INTEGER NOT NULL,
+    expires_us INTEGER NOT NULL,
     state      TEXT NOT NULL DEFAULT 'pending',
     decided_by TEXT NOT NULL DEFAULT '',
     reason     TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX reviews_pending ON reviews (created_ns) WHERE state = 'pending';
+CREATE INDEX reviews_pending ON reviews (created_us) WHERE state = 'pending';
 
 -- The full arguments of parked calls, which the log holds only sealed.
 CREATE TABLE parked (

@@ -102,7 +102,7 @@ class Store:
         """Sandboxes that have not ended, of one principal or session or of all."""
         rows = self._db.execute(
             "SELECT * FROM sandboxes WHERE ended IS NULL AND (?1 IS NULL OR principal = ?1)"
-            " AND (?2 IS NULL OR session_id = ?2) ORDER BY created_ns",
+            " AND (?2 IS NULL OR session_id = ?2) ORDER BY created_us",
             (principal, session_id),
         )
         return [SandboxRow.of(row) for row in rows]
@@ -130,9 +130,9 @@ class Store:
 
     def reviews(self, *, everything: bool) -> list[ReviewRow]:
         """Pending reviews, oldest first; with `everything` the latest thousand in any state."""
-        query = "SELECT * FROM reviews ORDER BY created_ns DESC LIMIT 1000"
+        query = "SELECT * FROM reviews ORDER BY created_us DESC LIMIT 1000"
         if not everything:
-            query = "SELECT * FROM reviews WHERE state = 'pending' ORDER BY created_ns"
+            query = "SELECT * FROM reviews WHERE state = 'pending' ORDER BY created_us"
         return [ReviewRow.of(row) for row in self._db.execute(query)]
 
     def pending_reviews(self) -> int:
@@ -175,7 +175,7 @@ class Store:
                     revision,
                     record.review_id,
                     record.permit,
-                    record.expires_ns,
+                    record.expires_us,
                     _json(Outcome(kind=OutcomeKind.BLOCKED)) if blocked else None,
                 ),
             )
@@ -193,8 +193,8 @@ class Store:
                         record.input.call.digest,
                         revision,
                         _json(record.result.deciding()),
-                        record.time_ns,
-                        record.expires_ns,
+                        record.time_us,
+                        record.expires_us,
                     ),
                 )
             if record.input.approval is None:  # an approved call is the parked one, decided again
@@ -206,7 +206,7 @@ class Store:
             self._db.execute("UPDATE sessions SET closed = 1 WHERE session_id = ?", (record.session_id,))
             return
         self._db.execute(
-            "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_ns)"
+            "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_us)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (
                 record.session_id,
@@ -214,7 +214,7 @@ class Store:
                 record.agent,
                 record.conversation_id,
                 record.trace_id,
-                record.time_ns,
+                record.time_us,
             ),
         )
 
@@ -222,7 +222,7 @@ class Store:
         if record.state == "running":
             self._db.execute(
                 "INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, NULL)",
-                (record.sandbox_id, record.session_id, record.principal, record.template, record.time_ns),
+                (record.sandbox_id, record.session_id, record.principal, record.template, record.time_us),
             )
         else:
             self._db.execute("UPDATE sandboxes SET ended = ? WHERE sandbox_id = ?", (record.state, record.sandbox_id))

@@ -1,0 +1,188 @@
+"""Offline verification of a state directory: the audit log's chain, the warden's ledger, and each against the other.
+
+The log says what was decided, the ledger (which only root can write) what was started. An execution without a
+decision, one that differs from what was decided, and an outcome of something never started are findings. A cut tail
+of either log shows where the other still knows of it, else only against a head kept elsewhere.
+"""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from opensafe.errors import AuditError
+from opensafe.model import chain
+from opensafe.model.decision import Action
+from opensafe.model.outcome import NEVER_EXECUTED
+from opensafe.model.records import DecisionRecord, OutcomeRecord, Record
+
+from .segment import read_lines, segment_paths
+
+_T = TypeVar("_T")
+
+LEDGER: Final = pathlib.PurePath("warden", "ledger.jsonl")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that should not be. `where`: audit or ledger; `index`: of the record there."""
+
+    kind: str
+    where: str
+    index: int
+    message: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What was verified. `head`: leaf hash of the log's last record; `bytes`: of log and ledger together."""
+
+    ok: bool
+    records: int
+    ledger_entries: int
+    head: str
+    bytes: int
+    decisions: int
+    executions: int
+    findings: tuple[Finding, ...]
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of the warden's ledger. kind: sandbox, start or end; `leaf`: of the decision that was used up."""
+
+    kind: str
+    leaf: str
+    subject: str
+    sandbox_id: str
+    exec_id: str = ""
+    index: int
+
+
+class AllowedDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that allowed something, with its place in the log."""
+
+    index: int
+    leaf: str
+    record: DecisionRecord
+
+
+class _Allowed(msgspec.Struct, frozen=True):
+    index: int
+    subject: str
+
+
+def verify_state(state: pathlib.Path) -> Report:
+    """Verify everything below `state`. Raises AuditError only where there is nothing to read."""
+    return _Verification(state).run()
+
+
+def read_records(state: pathlib.Path) -> Iterator[tuple[chain.Link, Record]]:
+    """All records of the log, verified as they are read. Raises ChainBrokenError, AuditError."""
+    lines = (line for path in segment_paths(state) for line in read_lines(path))
+    for link in chain.verify(lines):
+        yield link, _record(link)
+
+
+def allowed_decisions(state: pathlib.Path) -> Iterator[AllowedDecision]:
+    """The decisions that authorised an execution, for a second judgement. Raises as `read_records`."""
+    for link, record in read_records(state):
+        if isinstance(record, DecisionRecord) and record.result.action is Action.ALLOW and record.subject:
+            yield AllowedDecision(index=link.index, leaf=link.leaf, record=record)
+
+
+def read_ledger(state: pathlib.Path) -> Iterator[LedgerEntry]:
+    """The ledger's entries, verified as they are read. Raises ChainBrokenError, AuditError."""
+    path = state / LEDGER
+    try:
+        for link in chain.verify(read_lines(path)):
+            yield _convert(link, LedgerEntry)
+    except OSError as error:
+        raise AuditError(f"the ledger can't be read: {error.strerror}", value=path, remedy="Verify as root.") from error
+
+
+class _Verification:
+    def __init__(self, state: pathlib.Path) -> None:
+        self._state = state
+        self._findings: list[Finding] = []
+        self._allowed: dict[str, _Allowed] = {}
+        self._decision_leaf: dict[str, str] = {}
+        self._executed: dict[str, int] = {}
+        self._records = 0
+        self._decisions = 0
+        self._head = chain.GENESIS
+
+    def run(self) -> Report:
+        """Read log, then ledger, then compare."""
+        self._read_log()
+        entries, starts = self._read_ledger()
+        for decision_id, index in self._executed.items():
+            if self._decision_leaf.get(decision_id) not in starts:
+                self._found("outcome_without_execution", "audit", index, f"the ledger knows no start for {decision_id}")
+        size = sum(path.stat().st_size for path in segment_paths(self._state))
+        return Report(
+            ok=not self._findings,
+            records=self._records,
+            ledger_entries=entries,
+            head=self._head,
+            bytes=size + (self._state / LEDGER).stat().st_size,
+            decisions=self._decisions,
+            executions=len(starts),
+            findings=tuple(self._findings),
+        )
+
+    def _read_log(self) -> None:
+        try:
+            for link, record in read_records(self._state):
+                self._records, self._head = link.index + 1, link.leaf
+                match record:
+                    case DecisionRecord():
+                        self._decisions += 1
+                        self._decision_leaf[record.decision_id] = link.leaf
+                        if record.result.action is Action.ALLOW and record.subject:
+                            self._allowed[link.leaf] = _Allowed(link.index, record.subject)
+                    case OutcomeRecord() if record.outcome.run_ns > 0 and record.outcome.kind not in NEVER_EXECUTED:
+                        if self._decision_leaf.get(record.decision_id) in self._allowed:
+                            self._executed[record.decision_id] = link.index
+                    case _:
+                        pass
+        except chain.ChainBrokenError as error:
+            self._found("chain_broken", "audit", error.index, error.why)
+
+    def _read_ledger(self) -> tuple[int, set[str]]:
+        count, used, starts = 0, set[str](), set[str]()
+        try:
+            for entry in read_ledger(self._state):
+                count += 1
+                if entry.kind not in ("start", "sandbox"):
+                    continue
+                what = entry.exec_id or entry.sandbox_id
+                allowed = self._allowed.get(entry.leaf)
+                if allowed is None:
+                    message = f"{what} was started on a decision that the log does not hold or that does not allow"
+                    self._found("execution_without_decision", "ledger", entry.index, message)
+                elif allowed.subject != entry.subject:
+                    message = f"{what} is not what record {allowed.index} allowed"
+                    self._found("execution_not_as_decided", "ledger", entry.index, message)
+                elif entry.leaf in used:
+                    self._found(
+                        "decision_used_twice", "ledger", entry.index, f"{what} used record {allowed.index} again"
+                    )
+                used.add(entry.leaf)
+                if entry.kind == "start":
+                    starts.add(entry.leaf)
+        except chain.ChainBrokenError as error:
+            self._found("chain_broken", "ledger", error.index, error.why)
+        return count, starts
+
+    def _found(self, kind: str, where: str, index: int, message: str) -> None:
+        self._findings.append(Finding(kind=kind, where=where, index=index, message=message))
+
+
+def _record(link: chain.Link) -> Record:
+    return _convert(link, Record)  # type: ignore[arg-type]  # a union stands for its members
+
+
+def _convert(link: chain.Link, kind: type[_T]) -> _T:
+    try:
+        return msgspec.convert(link.record, kind)
+    except msgspec.ValidationError as error:
+        raise chain.ChainBrokenError(link.index, f"is no record of ours: {error}") from error

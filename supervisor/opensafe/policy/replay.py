@@ -1,0 +1,112 @@
+"""Judge recorded decisions again: would the same question, asked of the same bundle, be answered the same?
+
+A front under an attacker's control can write a decision that policy never made. Replay trusts nothing in the record
+but the sealed arguments: it normalises them anew, evaluates on the archived bundle of the record's revision, builds
+the program from call and grant, and compares action and subject with what the record claims and the warden
+executed. What it must take as given is what the arguments don't show: principal, session state, budget, approval.
+"""
+
+import pathlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from opensafe.errors import BundleRefused, OpenSafeError
+from opensafe.model.decision import Action
+from opensafe.model.records import DecisionRecord
+from opensafe.model.sandbox import Launch, SandboxSpec
+from opensafe.normalize.tools import Registry
+
+from .bundle import load
+from .engine import Engine
+from .subject import build_launch, call_input
+
+ARCHIVE: Final = "bundles"
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that does not hold: `index` in the log, and why."""
+
+    index: int
+    decision_id: str
+    message: str
+
+
+class Replayer:
+    """Holds one engine per bundle revision met. `close` frees them."""
+
+    def __init__(self, archive: pathlib.Path, registry: Registry) -> None:
+        self._archive = archive
+        self._registry = registry
+        self._engines: dict[str, Engine] = {}
+
+    def close(self) -> None:
+        """Free the engines."""
+        for engine in self._engines.values():
+            engine.close()
+
+    def replay(self, records: Iterable[tuple[int, DecisionRecord]], seen: Callable[[], None]) -> list[Divergence]:
+        """Judge each allowing record of `records` (index, record) again; `seen` is called after each."""
+        divergences = []
+        for index, record in records:
+            why = self._judge(record)
+            if why:
+                divergences.append(Divergence(index=index, decision_id=record.decision_id, message=why))
+            seen()
+        return divergences
+
+    def _judge(self, record: DecisionRecord) -> str:
+        try:
+            engine = self._engine(record)
+            if record.purpose == "sandbox":
+                return self._judge_sandbox(engine, record)
+            return self._judge_call(engine, record)
+        except (OpenSafeError, ValueError) as error:
+            return f"it can't be judged again: {error}"
+
+    def _judge_call(self, engine: Engine, record: DecisionRecord) -> str:
+        asked = record.input.call
+        call = self._registry.reopen(asked.id, asked.tool, asked.arguments)
+        question = msgspec.structs.replace(
+            record.input, call=call_input(call, self._registry.facts(call, engine.tables))
+        )
+        entrypoint = self._registry.entrypoint(asked.tool)
+        if record.path != f"opensafe/{entrypoint}":
+            return f"it was judged at {record.path}, calls of {asked.tool} are judged at opensafe/{entrypoint}"
+        again = engine.evaluate(entrypoint, question)
+        if again.action is not record.result.action:
+            rules = ", ".join(hit.id for hit in again.deciding())
+            return f"the record says {record.result.action}, policy says {again.action} ({rules})"
+        if again.action is not Action.ALLOW or record.purpose != "call":
+            return ""
+        launch: Launch = build_launch(self._registry, call, again.grant, record.sandbox_id, record.exec_id)
+        if launch.subject_digest() != record.subject:
+            return "what it authorised is not what the recorded call becomes under policy's grant"
+        return ""
+
+    def _judge_sandbox(self, engine: Engine, record: DecisionRecord) -> str:
+        again = engine.evaluate("gate/sandbox", record.input)
+        if again.action is not record.result.action:
+            return f"the record says {record.result.action}, policy says {again.action}"
+        asked = record.input.sandbox
+        if asked.limits is None:
+            return "the record does not say which limits were asked for"
+        spec = SandboxSpec(sandbox_id=asked.id, template=asked.template, limits=asked.limits)
+        return "" if spec.subject_digest() == record.subject else "what it authorised is not the sandbox asked for"
+
+    def _engine(self, record: DecisionRecord) -> Engine:
+        bundle = record.bundles["opensafe"]
+        if bundle.digest not in self._engines:
+            loaded = load(archived(self._archive, bundle.digest))
+            if loaded.digest != bundle.digest or loaded.revision != bundle.revision:
+                raise BundleRefused("the archived bundle is another one", value=loaded.revision, limit=bundle.revision)
+            self._engines[bundle.digest] = Engine(loaded, deadline_ms=1000)
+        return self._engines[bundle.digest]
+
+
+def archived(directory: pathlib.Path, digest: str) -> pathlib.Path:
+    """Where the bundle of that archive digest is kept. Raises BundleRefused for what is no digest."""
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise BundleRefused("a bundle is named by its SHA-256", value=digest)
+    return directory / f"{digest}.tar.gz"

@@ -1,0 +1,41 @@
+"""What a call is to policy, and what it becomes when policy allows it.
+
+Both are functions of the call and of the verdict alone, so that a recorded decision can be judged again and the
+program that ran be recomputed from it.
+"""
+
+import msgspec
+
+from opensafe.model.calls import ToolCall
+from opensafe.model.decision import Grant
+from opensafe.model.facts import Facts
+from opensafe.model.limits import CallLimits
+from opensafe.model.policy_input import CallInput
+from opensafe.model.sandbox import Launch
+from opensafe.normalize.tools import Registry
+
+
+def call_input(call: ToolCall, facts: Facts) -> CallInput:
+    """The part of the question that is read off the call alone: the same for a recorded call judged again."""
+    return CallInput(
+        id=call.call_id,
+        tool=call.tool,
+        arguments=call.sealed,
+        digest=call.digest,
+        **{name: getattr(facts, name) for name in facts.__struct_fields__},
+    )
+
+
+def build_launch(registry: Registry, call: ToolCall, grant: Grant, sandbox_id: str, exec_id: str) -> Launch:
+    """What an allowed call runs: a function of the call and its grant, so that it can be recomputed in replay."""
+    limits = grant.limits
+    timeout_ms = call.sealed.get("timeout_ms")
+    if isinstance(timeout_ms, int):
+        limits = msgspec.structs.replace(limits, wall_ms=min(limits.wall_ms, timeout_ms))
+    return Launch(
+        sandbox_id=sandbox_id,
+        exec_id=exec_id,
+        program=registry.program(call, grant),
+        profile=grant.seccomp,
+        limits=msgspec.convert(msgspec.to_builtins(limits), CallLimits),
+    )
