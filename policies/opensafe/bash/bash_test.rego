@@ -1,0 +1,248 @@
+package opensafe.bash_test
+
+import data.opensafe.sample
+
+test_block_tool_bash_network_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `evil.example.com`])], "hosts": [sample.host("evil.example.com", [])]}))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_block_tool_bash_network_deny_unknown_host if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, null])]}))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_block_tool_bash_network_deny_dev_tcp if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`echo`, `x`])], "hosts": [sample.host("evil.example.com", [])]}))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_allow_tool_bash_network_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `https://docs.python.org/3/`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "tool.bash.network.deny")
+}
+
+test_missing_tool_bash_network_deny if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `https://docs.python.org/3/`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/classes"))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_block_tool_bash_destructive_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`mkfs.ext4`, `/workspace/disk`])]))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_block_tool_bash_destructive_deny_root if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`rm`, `-rf`, `/`])], "deletes": [sample.path("/", [])]}))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_block_tool_bash_destructive_deny_workspace_itself if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`rm`, `-rf`, `/workspace`])], "deletes": [sample.path("/workspace", ["workspace"])]}))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_block_tool_bash_destructive_deny_device if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`dd`, `if=/workspace/a`, `of=/dev/sda`])]))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_allow_tool_bash_destructive_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`rm`, `-rf`, `build`])], "deletes": [sample.path("/workspace/build", ["workspace"])]}))
+	sample.allowed(verdict, "tool.bash.destructive.deny")
+}
+
+test_allow_tool_bash_destructive_deny_null if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`dd`, `if=/workspace/a`, `of=/dev/null`])]))
+	sample.allowed(verdict, "tool.bash.destructive.deny")
+}
+
+test_missing_tool_bash_destructive_deny if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`rm`, `-rf`, `build`])], "deletes": [sample.path("/workspace/build", ["workspace"])]}), "/call/deletes/0/classes"))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_review_tool_bash_opaque_review if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`python3`, `test_suite.py`])], "opaque": true, "opaque_reasons": ["eval"]}))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_review_tool_bash_opaque_review_command if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`echo`, null]), {"opaque": true})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_review_tool_bash_opaque_review_pipe if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`base64`, `-d`]), {"position": "pipe"}), sample.with_field(sample.command([`bash`]), {"position": "pipe"})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_review_tool_bash_opaque_review_here_document if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`, `-`]), {"redirects": [{"op": "<<", "fd": null, "target": null}]})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_allow_tool_bash_opaque_review if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`, `a.py`]), {"position": "pipe"}), sample.with_field(sample.command([`grep`, `x`]), {"position": "pipe"})]))
+	sample.allowed(verdict, "tool.bash.opaque.review")
+}
+
+test_missing_tool_bash_opaque_review if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`python3`, `test_suite.py`])]), "/call/opaque"))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_missing_tool_bash_opaque_review_command if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`python3`, `test_suite.py`])]), "/call/commands/0/opaque"))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_review_tool_bash_interpreter_review if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-c`, `import socket`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_interpreter_review_node if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`node`, `-e`, `require('child_process')`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_interpreter_review_awk if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`awk`, `BEGIN{system("id")}`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_interpreter_review_find if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`find`, `.`, `-exec`, `id`, `;`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_interpreter_review_git if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `diff`, `--ext-diff`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_interpreter_review_tar if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`tar`, `xf`, `a`, `--to-command=id`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_allow_tool_bash_interpreter_review if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-c`, `print(1)`])]))
+	sample.allowed(verdict, "tool.bash.interpreter.review")
+}
+
+test_allow_tool_bash_interpreter_review_awk if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`awk`, `{print $1}`])]))
+	sample.allowed(verdict, "tool.bash.interpreter.review")
+}
+
+test_allow_tool_bash_interpreter_review_find if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`find`, `.`, `-name`, `*.py`])]))
+	sample.allowed(verdict, "tool.bash.interpreter.review")
+}
+
+test_allow_tool_bash_interpreter_review_git if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `diff`])]))
+	sample.allowed(verdict, "tool.bash.interpreter.review")
+}
+
+test_missing_tool_bash_interpreter_review if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`python3`, `-c`, `import socket`])]), "/call/commands/0/argv"))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_allow_tool_bash_workspace_allow if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `test_suite.py`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_git if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `status`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_module if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-m`, `pytest`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_node if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`node`, `file.js`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_npm if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`npm`, `test`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_version if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `--version`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_shell if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`bash`, `run.sh`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_interactive if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_wrapped if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`make`]), {"via": ["env", "timeout"]})]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_assignment_only if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([""]), {"argv": [], "assignments": {"X": "1"}})]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_block_default_deny_git_option if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-c`, `alias.x=!id`, `x`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_module if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-m`, `http.server`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_wrapper if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`make`]), {"via": ["frobnicate"]})]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_no_command if {
+	verdict := sample.judge("bash", sample.bash([]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_tool_bash_workspace_allow if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`frobnicate`])]))
+	not sample.named(verdict, "tool.bash.workspace.allow")
+}
+
+test_missing_tool_bash_workspace_allow if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`python3`, `test_suite.py`])]), "/call/commands/0/via"))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_allow_tool_exec_allowlist if {
+	verdict := sample.judge("exec", sample.call("Exec", {"commands": [sample.command([`python3`, `test_suite.py`])]}))
+	sample.allowed_by(verdict, "tool.exec.allowlist")
+}
+
+test_block_tool_exec_allowlist if {
+	verdict := sample.judge("exec", sample.call("Exec", {"commands": [sample.command([`frobnicate`])]}))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_missing_tool_exec_allowlist if {
+	verdict := sample.judge("exec", sample.without(sample.call("Exec", {"commands": [sample.command([`python3`, `test_suite.py`])]}), "/call/commands"))
+	sample.blocked_by(verdict, "default.deny")
+}

@@ -1,0 +1,170 @@
+# METADATA
+# title: Commands
+# description: What a call's commands are, asked once and shared by the bash, exec and egress rules.
+package opensafe.command
+
+import data.opensafe.config
+
+# METADATA
+# title: Names
+# description: Every program that runs, wrappers (sudo, env, sh -c …) included.
+names contains name if some name in input.call.commands[_].via
+
+names contains name if some name in [command.program | some command in input.call.commands]
+
+# METADATA
+# title: Listed
+# description: All facts that command rules read are there. Without them nothing is allowed.
+listed if {
+	is_array(input.call.commands)
+	is_array(input.call.reads)
+	is_array(input.call.writes)
+	is_array(input.call.deletes)
+	is_array(input.call.hosts)
+	is_object(input.call.env)
+	input.call.opaque in {true, false}
+}
+
+# METADATA
+# title: Ordinary
+# description: The command is everyday development work that needs nobody's attention.
+ordinary(command) if {
+	_plain(command)
+	config.programs.ordinary[command.program]
+	not inline(command)
+}
+
+ordinary(command) if {
+	_plain(command)
+	config.programs.subcommands[command.program][command.argv[1]]
+	not inline(command)
+	not installs(command)
+}
+
+ordinary(command) if {
+	_plain(command)
+	config.programs.interpreters[command.program]
+	_runs_file_or_module(command)
+	not inline(command)
+	not installs(command)
+	not from_stdin(command)
+}
+
+ordinary(command) if networked(command)
+
+# Assignments and redirections without a program.
+ordinary(command) if {
+	command.program == ""
+	command.argv == []
+	command.opaque == false
+}
+
+# METADATA
+# title: Networked
+# description: A network program all of whose operands are known and whose hosts are granted.
+networked(command) if {
+	_plain(command)
+	config.programs.network[command.program]
+	hosts_granted
+}
+
+# METADATA
+# title: Hosts granted
+# description: The call names at least one host, and each is on the allow list.
+hosts_granted if {
+	count(input.call.hosts) > 0
+	every host in input.call.hosts { host.classes.allowed == true }
+}
+
+# METADATA
+# title: Installs
+# description: The command fetches and runs code of others through a package manager.
+installs(command) if config.programs.install_always[command.program]
+
+installs(command) if {
+	some argument in command.argv
+	config.programs.install[command.program][argument]
+}
+
+# `yarn` alone installs.
+installs(command) if {
+	config.programs.install[command.program].install
+	command.program == "yarn"
+	count(command.argv) == 1
+}
+
+# METADATA
+# title: Inline
+# description: The command carries code of its own that calls processes or the network, or hands over to another program.
+inline(command) if {
+	some argument in command.argv
+	is_string(argument)
+	config.programs.escapes[command.program][split(argument, "=")[0]]
+}
+
+inline(command) if {
+	language := config.programs.inline_language[command.program]
+	_has_code(command, language)
+	some argument in array.slice(command.argv, 1, count(command.argv))
+	is_string(argument)
+	some marker in config.programs.inline_markers[language]
+	contains(argument, marker)
+}
+
+# METADATA
+# title: From standard input
+# description: An interpreter that reads its program from a pipe, a here-document or a redirection.
+from_stdin(command) if {
+	config.programs.interpreters[command.program]
+	_no_operand(command)
+	_fed(command)
+}
+
+_fed(command) if command.position == "pipe"
+
+_fed(command) if {
+	some redirect in command.redirects
+	startswith(redirect.op, "<")
+}
+
+_no_operand(command) if {
+	every argument in array.slice(command.argv, 1, count(command.argv)) {
+		is_string(argument)
+		startswith(argument, "-")
+	}
+}
+
+_has_code(command, language) if {
+	language == "awk"
+	count(command.argv) > 1
+}
+
+_has_code(command, _) if {
+	some argument in command.argv
+	argument in {"-c", "-e", "-p", "-E", "-r", "--eval", "--print", "eval"}
+}
+
+_plain(command) if {
+	command.opaque == false
+	is_array(command.argv)
+	is_array(command.via)
+	every wrapper in command.via { config.programs.wrappers[wrapper] }
+}
+
+# A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
+_runs_file_or_module(command) if count(command.argv) == 1
+
+_runs_file_or_module(command) if {
+	is_string(command.argv[1])
+	not startswith(command.argv[1], "-")
+}
+
+_runs_file_or_module(command) if config.programs.modules[command.argv[_module_at(command)]]
+
+_runs_file_or_module(command) if command.argv[1] in {"--version", "-V", "-v", "-c", "-e", "-p", "-u", "--test", "-n"}
+
+_module_at(command) := index + 1 if {
+	some index, argument in command.argv
+	argument == "-m"
+	is_string(command.argv[index + 1])
+}

@@ -1,0 +1,88 @@
+package opensafe.egress_test
+
+import data.opensafe.sample
+
+test_block_egress_domain_allowlist if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("evil.example.com", [])]}))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_allow_egress_domain_allowlist if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.domain.allowlist")
+}
+
+test_missing_egress_domain_allowlist if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/classes"))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_block_egress_address_private_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("10.0.0.1", ["private"])]}))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}
+
+test_allow_egress_address_private_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.address.private.deny")
+}
+
+test_missing_egress_address_private_deny if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/classes"))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}
+
+test_block_egress_metadata_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("metadata.google.internal", ["metadata", "private"])]}))
+	sample.blocked_by(verdict, "egress.metadata.deny")
+}
+
+test_allow_egress_metadata_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.metadata.deny")
+}
+
+test_missing_egress_metadata_deny if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/classes"))
+	sample.blocked_by(verdict, "egress.metadata.deny")
+}
+
+test_block_egress_ip_literal_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [object.union(sample.host("1.1.1.1", []), {"ip_literal": true})]}))
+	sample.blocked_by(verdict, "egress.ip.literal.deny")
+}
+
+test_allow_egress_ip_literal_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.ip.literal.deny")
+}
+
+test_missing_egress_ip_literal_deny if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/ip_literal"))
+	sample.blocked_by(verdict, "egress.ip.literal.deny")
+}
+
+test_block_egress_userinfo_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [object.union(sample.host("docs.python.org", ["allowed"]), {"userinfo": true})]}))
+	sample.blocked_by(verdict, "egress.userinfo.deny")
+}
+
+test_allow_egress_userinfo_deny if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.userinfo.deny")
+}
+
+test_missing_egress_userinfo_deny if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/userinfo"))
+	sample.blocked_by(verdict, "egress.userinfo.deny")
+}
+
+test_block_egress_address_private_deny_loopback if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("x.example", ["loopback"])]}))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}
+
+test_block_egress_address_private_deny_link_local if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("x.example", ["link_local"])]}))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}

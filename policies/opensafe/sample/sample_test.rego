@@ -1,0 +1,115 @@
+# METADATA
+# title: Samples
+# description: Questions as the daemon sends them, for the tests of the rules, and what tests ask of a verdict.
+package opensafe.sample
+
+import data.opensafe.gate
+
+revision := "1-000000000000"
+
+judge(family, question) := verdict if {
+	verdict := gate[family] with input as question with data.opensafe.version as revision
+}
+
+bash(commands) := call("Bash", {"commands": commands})
+
+call(tool, facts) := {
+	"id": "question",
+	"kind": "call",
+	"call": object.union(
+		{
+			"id": "call",
+			"tool": tool,
+			"arguments": {},
+			"digest": "d1",
+			"opaque": false,
+			"opaque_reasons": [],
+			"commands": [],
+			"reads": [],
+			"writes": [],
+			"deletes": [],
+			"hosts": [],
+			"env": {},
+			"size": 0,
+		},
+		facts,
+	),
+	"principal": {"name": "default", "roles": ["developer"]},
+	"session": {"id": "ses", "age_s": 0, "taints": [], "counts": {}, "recent_tools": []},
+	"budget": {"usage": {"calls": 0}, "limits": {}},
+	"sandbox": {"id": "", "template": "base", "image_digest": "", "workspace": "/workspace", "limits": null},
+	"approval": null,
+}
+
+sandbox := object.union(call("Sandbox", {}), {
+	"kind": "sandbox",
+	"sandbox": {
+		"id": "sb",
+		"template": "base",
+		"image_digest": "",
+		"workspace": "/workspace",
+		"limits": {
+			"memory_bytes": 1073741824,
+			"pids": 1024,
+			"cpu_millis": 2000,
+			"workspace_bytes": 536870912,
+			"tmp_bytes": 268435456,
+			"shm_bytes": 67108864,
+			"root_overlay_bytes": 268435456,
+		},
+	},
+})
+
+command(argv) := {
+	"program": argv[0],
+	"argv": argv,
+	"assignments": {},
+	"redirects": [],
+	"position": "top",
+	"via": [],
+	"opaque": false,
+}
+
+with_field(item, changes) := object.union(item, changes)
+
+path(name, classes) := {"path": name, "classes": {class: true | some class in classes}}
+
+host(name, classes) := {
+	"name": name,
+	"port": 443,
+	"scheme": "https",
+	"ip_literal": false,
+	"userinfo": false,
+	"classes": {class: true | some class in classes},
+}
+
+without(question, pointer) := json.remove(question, [pointer])
+
+allowed_by(verdict, rule) if {
+	verdict.action == "allow"
+	fired(verdict, rule, "allow")
+}
+
+blocked_by(verdict, rule) if {
+	verdict.action == "block"
+	fired(verdict, rule, "block")
+}
+
+reviewed_by(verdict, rule) if {
+	verdict.action == "review"
+	fired(verdict, rule, "review")
+}
+
+allowed(verdict, rule) if {
+	verdict.action == "allow"
+	not named(verdict, rule)
+}
+
+fired(verdict, rule, action) if {
+	some item in verdict.rules
+	item.id == rule
+	item.action == action
+	item.reason != ""
+}
+
+named(verdict, rule) if verdict.rules[_].id == rule

@@ -1,0 +1,81 @@
+# METADATA
+# title: Sandbox
+# description: Which sandboxes may be made, and how large.
+package opensafe.sandbox
+
+import data.opensafe.config
+import data.opensafe.hit
+
+# METADATA
+# title: Images
+# description: The template must be listed, with this image unless the site accepts any image of it.
+# custom:
+#   id: sandbox.image.allowlist
+#   severity: high
+#   threat: tampering
+blocks contains hit.block(
+	"sandbox.image.allowlist", "high",
+	$"the image {_template} {_digest} is not listed", _template, "Ask for a listed template, such as base.",
+) if {
+	not _image
+}
+
+# METADATA
+# title: Sizes
+# description: No limit of the sandbox lies above the site's ceiling.
+# custom:
+#   id: sandbox.limits.ceiling
+#   severity: high
+#   threat: denial of service
+blocks contains hit.block(
+	"sandbox.limits.ceiling", "high",
+	$"{name} {_limit(name)} is above {ceiling}", $"{name}={_limit(name)}", $"Ask for {name} of at most {ceiling}.",
+) if {
+	some name, ceiling in config.ceilings.sandbox
+	not _at_most(name, ceiling)
+}
+
+# METADATA
+# title: Right question
+# description: This entry point judges sandboxes only.
+# custom:
+#   id: default.deny
+#   severity: high
+#   threat: tampering
+blocks contains hit.block(
+	"default.deny", "high",
+	"the question is not about a sandbox", _kind, "Ask the tool's own entry point.",
+) if {
+	not input.kind == "sandbox"
+}
+
+# METADATA
+# title: Listed sandboxes
+# description: A sandbox of a listed image within the ceilings.
+# custom:
+#   id: sandbox.image.allow
+#   severity: info
+#   threat: none
+allows contains hit.allow(
+	"sandbox.image.allow",
+	$"a sandbox of the listed image {_template}", _template,
+) if {
+	_image
+}
+
+_image if config.images[input.sandbox.template] == "any"
+
+_image if config.images[input.sandbox.template][input.sandbox.image_digest] == true
+
+_at_most(name, ceiling) if {
+	input.sandbox.limits[name] > 0
+	input.sandbox.limits[name] <= ceiling
+}
+
+_limit(name) := object.get(input, ["sandbox", "limits", name], "unknown")
+
+_template := object.get(input, ["sandbox", "template"], "?")
+
+_digest := object.get(input, ["sandbox", "image_digest"], "")
+
+_kind := object.get(input, "kind", "?")

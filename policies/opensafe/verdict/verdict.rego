@@ -1,0 +1,80 @@
+# METADATA
+# title: Verdict
+# description: Puts the hits of a family together. The echoes of id and data version are what makes it a verdict.
+package opensafe.verdict
+
+import data.opensafe.config
+import data.opensafe.hit
+
+# METADATA
+# title: Verdict of a family
+# description: Undefined, and so a denial, where the call has no id or the data no version.
+of(family, blocks, reviews, allows) := {
+	"id": input.id,
+	"data_version": data.opensafe.version,
+	"action": action,
+	"rules": array.slice([item | some item in all], 0, 64),
+	"grant": _grant(family, action),
+	"shadow": [],
+} if {
+	all := ((blocks | reviews) | allows) | _default(blocks, reviews, allows)
+	action := _action(all, reviews)
+}
+
+# METADATA
+# title: Default
+# description: What no rule allows and no rule would have reviewed is denied.
+# custom:
+#   id: default.deny
+#   severity: medium
+#   threat: elevation of privilege
+_default(blocks, reviews, allows) := {hit.block(
+	"default.deny", "medium",
+	"no rule allows this call", _subject, "Stay within /workspace and use ordinary development programs.",
+)} if {
+	(count(blocks) + count(reviews)) + count(allows) == 0
+}
+
+_default(blocks, reviews, allows) := set() if {
+	(count(blocks) + count(reviews)) + count(allows) > 0
+}
+
+_action(all, _) := "block" if _blocked(all)
+
+_action(all, reviews) := "review" if {
+	not _blocked(all)
+	count(reviews) > 0
+	not _approved
+}
+
+_action(all, reviews) := "allow" if {
+	not _blocked(all)
+	_cleared(reviews)
+}
+
+_blocked(all) if {
+	some item in all
+	item.action == "block"
+}
+
+_cleared(reviews) if count(reviews) == 0
+
+_cleared(reviews) if {
+	count(reviews) > 0
+	_approved
+}
+
+# An approval counts for exactly this call on exactly this revision, and never by the one who asked.
+_approved if {
+	input.approval.digest == input.call.digest
+	input.approval.revision == data.opensafe.version
+	input.approval.approver != input.principal.name
+}
+
+_grant(family, "allow") := object.union(config.grants[family], {"network": [host.name | some host in _hosts]})
+
+_grant(_, action) := {} if action != "allow"
+
+_hosts := object.get(input, ["call", "hosts"], [])
+
+_subject := object.get(input, ["call", "tool"], "?")

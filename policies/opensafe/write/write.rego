@@ -1,0 +1,105 @@
+# METADATA
+# title: Writing
+# description: Rules on every path a call writes, whether by the Write tool, a redirection or an operand.
+package opensafe.write
+
+import data.opensafe.config
+import data.opensafe.hit
+
+# METADATA
+# title: Where to write
+# description: Writes go to the workspace and to temporary directories.
+# custom:
+#   id: tool.write.path.allowlist
+#   severity: high
+#   threat: tampering
+blocks contains hit.block(
+	"tool.write.path.allowlist", "high",
+	$"{path.path} is outside the workspace", path.path, "Write beneath /workspace or /tmp.",
+) if {
+	some path in input.call.writes
+	not _target(path)
+}
+
+# METADATA
+# title: Version control
+# description: Files of version control run code when it is next used (hooks, filters, fsmonitor).
+# custom:
+#   id: tool.write.vcs.deny
+#   severity: critical
+#   threat: tampering
+blocks contains hit.block(
+	"tool.write.vcs.deny", "critical",
+	$"{path.path} belongs to version control", path.path, "Use git commands; leave its files alone.",
+) if {
+	some path in input.call.writes
+	not _clear(path, "vcs")
+}
+
+# METADATA
+# title: Start-up files
+# description: Files that shells, interpreters and the system run on their own.
+# custom:
+#   id: tool.write.rc.deny
+#   severity: critical
+#   threat: tampering
+blocks contains hit.block(
+	"tool.write.rc.deny", "critical",
+	$"{path.path} is run at start-up", path.path, "Write a script beneath /workspace and run it by name.",
+) if {
+	some path in input.call.writes
+	not _clear(path, "rc")
+}
+
+# METADATA
+# title: Size
+# description: The largest file the Write tool may write.
+# custom:
+#   id: tool.write.size.limit
+#   severity: medium
+#   threat: denial of service
+tool_blocks contains hit.block(
+	"tool.write.size.limit", "medium",
+	$"{_size} bytes are more than {config.ceilings.write_bytes}", _size,
+	$"Write at most {config.ceilings.write_bytes} bytes a call.",
+) if {
+	not _small
+}
+
+# METADATA
+# title: Workspace writes
+# description: Files of the workspace and of temporary directories.
+# custom:
+#   id: tool.write.workspace.allow
+#   severity: info
+#   threat: none
+allows contains hit.allow(
+	"tool.write.workspace.allow",
+	$"{input.call.writes[0].path} is in the workspace", input.call.writes[0].path,
+) if {
+	count(input.call.writes) > 0
+	every path in input.call.writes { within(path) }
+}
+
+# METADATA
+# title: Within
+# description: The path lies in the workspace or in a temporary directory.
+within(path) if path.classes.workspace == true
+
+within(path) if path.classes.tmp == true
+
+_target(path) if within(path)
+
+_target(path) if path.classes.stream == true
+
+_clear(path, class) if {
+	is_object(path.classes)
+	not path.classes[class]
+}
+
+_small if {
+	input.call.size >= 0
+	input.call.size <= config.ceilings.write_bytes
+}
+
+_size := object.get(input, ["call", "size"], "unknown")

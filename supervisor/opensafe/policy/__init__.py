@@ -1,0 +1,1 @@
+"""Rego in WebAssembly: bundles are verified, loaded and asked here. No verdict means no."""
