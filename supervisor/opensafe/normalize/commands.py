@@ -1,0 +1,310 @@
+"""Collects what a text or an argv would run: commands unwrapped, their operands sorted, doubts noted.
+
+The collector over-approximates: whatever might run is listed, and where the list may be incomplete or a file or
+host can't be told, a reason says so. It knows nothing of grammar; `shell.py` feeds it words.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from opensafe.errors import RequestError
+from opensafe.model.facts import Command, HostFact, Redirect
+
+from .operands import Use, uses
+from .paths import resolve
+from .urls import parse_host
+from .words import HOLE, UNKNOWN, Word
+from .wrappers import Peeled, peel
+
+MAX_COMMANDS: Final = 512
+MAX_TARGETS: Final = 2048
+MAX_REASONS: Final = 16
+_MAX_DEPTH: Final = 12
+_MAX_CWDS: Final = 8
+_QUIET_FILES: Final = frozenset(
+    {"/dev/null", "/dev/zero", "/dev/full", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty",
+     "/dev/random", "/dev/urandom"}
+)  # fmt: skip
+_SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
+_NAMES_VARIABLES: Final = frozenset(
+    {"read", "mapfile", "readarray", "printf", "declare", "typeset", "local", "export", "readonly",
+     "getopts", "let", "unset", "source", ".", "eval"}
+)  # fmt: skip
+_SUBSCRIPT_RUNS: Final = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
+
+
+class Target(NamedTuple):
+    """An absolute path, lexically resolved; a shell pattern where `glob` is set."""
+
+    path: str
+    glob: bool = False
+
+
+class ShellParse(NamedTuple):
+    """All that could be understood. `reasons` is empty if and only if nothing was left open."""
+
+    commands: tuple[Command, ...] = ()
+    reads: tuple[Target, ...] = ()
+    writes: tuple[Target, ...] = ()
+    deletes: tuple[Target, ...] = ()
+    hosts: tuple[HostFact, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def opaque(self) -> bool:
+        """Whether more may happen than is listed."""
+        return bool(self.reasons)
+
+
+class Simple(NamedTuple):
+    """A simple command as written: words, assignments before them, redirections, where it stands."""
+
+    words: Sequence[Word]
+    assignments: dict[str, Word] = {}  # noqa: RUF012  never changed: copied where something is added
+    redirects: Sequence[tuple[str, int | None, Word | None]] = ()
+    position: str = "top"
+    via: tuple[str, ...] = ()
+    opaque: bool = False
+
+
+class Collector:
+    """Receives simple commands and redirections in order and accumulates a `ShellParse`.
+
+    `parse` walks a nested shell text (`sh -c`, `eval`) into this same collector. `cwds` are the directories that
+    may be current: None once they can't be told.
+    """
+
+    def __init__(self, cwd: str, parse: Callable[[str, str, tuple[str, ...]], None]) -> None:
+        self.cwds: tuple[str, ...] | None = (cwd,)
+        self.if_ok: tuple[str, ...] | None = self.cwds
+        self.names_are_sure = True
+        self._parse = parse
+        self._depth = 0
+        self._commands: list[Command] = []
+        self._targets: dict[str, dict[Target, None]] = {"read": {}, "write": {}, "delete": {}}
+        self._hosts: list[HostFact] = []
+        self._host_keys: set[tuple[str, int | None, str | None, bool]] = set()
+        self._reasons: dict[str, None] = {}
+
+    def result(self) -> ShellParse:
+        """What was collected so far."""
+        return ShellParse(
+            commands=tuple(self._commands),
+            reads=tuple(self._targets["read"]),
+            writes=tuple(self._targets["write"]),
+            deletes=tuple(self._targets["delete"]),
+            hosts=tuple(self._hosts),
+            reasons=tuple(self._reasons),
+        )
+
+    def doubt(self, reason: str) -> None:
+        """Note once that something is not understood; beyond 16 reasons one more adds nothing."""
+        if len(self._reasons) < MAX_REASONS:
+            self._reasons.setdefault(reason)
+
+    def redirect(self, op: str, target: Word | None) -> None:
+        """Account for the file or socket of one redirection."""
+        if target is None or op in ("<<", "<<-", "<<<", "<&-", ">&-"):
+            return
+        if op in ("<&", ">&") and re.fullmatch(r"\d+-?|-", target.text):
+            return
+        if op.startswith("<"):
+            self.use(Use("read", target), "a redirection")
+        if op != "<" and op != "<&":
+            self.use(Use("write", target), "a redirection")
+
+    def use(self, use: Use, who: str) -> None:
+        """Account for one operand."""
+        role, word, scheme = use
+        if role == "host":
+            self._host(word, scheme, who)
+            return
+        text = word.text
+        if HOLE in text:
+            if not text.startswith("/dev/fd/"):
+                self.doubt(f"{who} may {role} a path that is not known before the run")
+            return
+        if not text:
+            return
+        found = _SOCKET.match(text)
+        if found:
+            self._host(Word(f"{found[2]}:{found[3]}"), found[1], who)
+            return
+        if text in _QUIET_FILES or text.startswith("/dev/fd/"):
+            return
+        if text[0] != "/" and self.cwds is None:
+            self.doubt(f"{who} may {role} beneath a directory that is not known before the run")
+            return
+        table = self._targets[role]
+        for cwd in self.cwds or ("/",):
+            try:
+                target = Target(resolve(text, cwd), word.glob and any(char in "*?[" for char in text))
+            except RequestError as error:
+                self.doubt(f"{who}: {error.message}")
+                return
+            if len(table) < MAX_TARGETS:
+                table.setdefault(target)
+            else:
+                self.doubt(f"more than {MAX_TARGETS} paths")
+
+    def command(self, simple: Simple) -> None:
+        """List one simple command and whatever it wraps."""
+        if self._depth >= _MAX_DEPTH:
+            self.doubt(f"commands are wrapped deeper than {_MAX_DEPTH}")
+            self._list(simple, "", opaque=True)
+            return
+        self._depth += 1
+        try:
+            self._command(simple)
+        finally:
+            self._depth -= 1
+
+    def _command(self, simple: Simple) -> None:
+        words = simple.words
+        if not words:
+            self._list(simple, "")
+            return
+        name = words[0].fixed()
+        if name is None or not name:
+            self.doubt("the name of a command is not known before the run")
+            self._list(simple, "", opaque=True)
+            return
+        if not name.isascii() or not name.isprintable():
+            self.doubt("the name of a command holds characters beyond printable ASCII")
+        program = name.rpartition("/")[2] if "/" in name else name
+        if program in ("cd", "pushd", "popd"):
+            self._change_directory(program, words)
+        elif program in _NAMES_VARIABLES:
+            self._variables(program, words)
+        peeled = peel(program, words)
+        if peeled is None:
+            self._list(simple, program)
+        else:
+            self._peeled(simple, program, peeled)
+            if not peeled.keeps:
+                return
+        for use in uses(program, words[1:]):
+            self.use(use, program)
+
+    def _peeled(self, simple: Simple, program: str, peeled: Peeled) -> None:
+        doubt = peeled.doubt
+        via = (*simple.via, program)
+        if peeled.stdin:
+            texts = [target for op, _, target in simple.redirects if op in ("<<", "<<-", "<<<")]
+            if texts:
+                for text in texts:
+                    self._script(text or UNKNOWN, simple.position, via)
+            else:
+                doubt = doubt or "a shell reads its commands from standard input"
+        if doubt:
+            self.doubt(doubt)
+        if peeled.keeps:
+            self._list(simple, program, opaque=doubt is not None)
+        here = self.cwds
+        if peeled.cwd is not None:
+            self.cwds = self._moved(peeled.cwd)
+        added = dict(peeled.assignments)
+        for inner in peeled.inner:
+            if inner:
+                self.command(
+                    simple._replace(
+                        words=inner,
+                        assignments={**simple.assignments, **added},
+                        via=via,
+                        opaque=simple.opaque or doubt is not None,
+                    )
+                )
+        for script in peeled.scripts:
+            before = self.cwds
+            if (simple.assignments or simple.redirects) and not peeled.keeps:
+                self._list(simple, program)  # its text does not show what it carries
+            self._script(script, simple.position, via)
+            if program != "eval":
+                self.cwds = before
+        if peeled.cwd is not None:
+            self.cwds = here
+
+    def _script(self, script: Word, position: str, via: tuple[str, ...]) -> None:
+        if HOLE in script.text or script.glob:
+            self.doubt(f"{via[-1]} runs a text that is not known before the run")
+        text = script.text.replace(HOLE, "${_}")  # stays a hole, and its surroundings are still listed
+        self._parse(text, position, via)
+
+    def _list(self, simple: Simple, program: str, *, opaque: bool = False) -> None:
+        if len(self._commands) >= MAX_COMMANDS:
+            self.doubt(f"more than {MAX_COMMANDS} commands")
+            return
+        self._commands.append(
+            Command(
+                program=program,
+                argv=tuple([None if word.glob or HOLE in word.text else word.text for word in simple.words]),
+                assignments={name: word.fixed() for name, word in simple.assignments.items()},
+                redirects=tuple(
+                    [
+                        Redirect(op=op, fd=fd, target=None if to is None else to.fixed())
+                        for op, fd, to in simple.redirects
+                    ]
+                ),
+                position=simple.position,
+                via=simple.via,
+                opaque=opaque or simple.opaque,
+            )
+        )
+
+    def _host(self, word: Word, scheme: str | None, who: str) -> None:
+        text = word.text
+        if HOLE in text:
+            start = text.find("://") + 3 if "://" in text else 0
+            ends = [at for at in (text.find(mark, start) for mark in "/?#") if at >= 0]
+            if not ends or min(ends) > text.find(HOLE):
+                self.doubt(f"{who} may reach a host that is not known before the run")
+                return
+            text = text[: min(ends)]
+        fact = parse_host(text, scheme=scheme)
+        if fact is None:
+            self.doubt(f"{who} names a host that can't be read in one way: {text[:80]!r}")
+            return
+        key = (fact.name, fact.port, fact.scheme, fact.userinfo)
+        if key not in self._host_keys and len(self._host_keys) < MAX_TARGETS:
+            self._host_keys.add(key)
+            self._hosts.append(fact)
+
+    def _change_directory(self, program: str, words: Sequence[Word]) -> None:
+        operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
+        if program == "popd" or (program == "pushd" and not operands):
+            moved = None
+        elif not operands:
+            moved = self._moved(Word("~"))
+        else:
+            moved = None if operands[0].text == "-" else self._moved(operands[0])
+        self.if_ok = moved
+        self.cwds = None if moved is None or self.cwds is None else _merged(self.cwds, moved)
+
+    def _moved(self, word: Word) -> tuple[str, ...] | None:
+        text = word.fixed()
+        if text is None or not text or text.startswith("~"):
+            return None
+        if self.cwds is None and text[0] != "/":
+            return None
+        try:
+            return _merged((), [resolve(text, cwd) for cwd in self.cwds or ("/",)])
+        except RequestError:
+            return None
+
+    def _variables(self, program: str, words: Iterable[Word]) -> None:
+        """Builtins that set variables by name: a name that is not known may be any."""
+        if program in ("source", ".", "eval"):
+            self.names_are_sure = False
+        for word in words:
+            if HOLE in word.text.partition("=")[0] and program != "printf":
+                self.names_are_sure = False
+            if program == "printf" and word.text.startswith("-v"):
+                self.names_are_sure = False
+            if _SUBSCRIPT_RUNS.search(word.text) and program not in ("printf", "eval", "source", "."):
+                self.doubt(f"{program} evaluates a subscript that runs commands")
+
+
+def _merged(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...] | None:
+    merged = tuple(dict.fromkeys((*first, *second)))
+    return merged if len(merged) <= _MAX_CWDS else None

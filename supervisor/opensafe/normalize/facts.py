@@ -1,0 +1,57 @@
+"""From what was parsed to `Facts`: classes added, globs judged by what they may reach."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from opensafe.model.facts import ClassTables, Facts, HostFact, PathFact
+
+from .commands import ShellParse, Target
+from .paths import path_classifier
+from .urls import host_classifier
+
+_NO_ENV: Final[dict[str, str]] = {}
+
+
+def from_parse(parse: ShellParse, tables: ClassTables, *, env: dict[str, str] = _NO_ENV, size: int = 0) -> Facts:
+    """Facts of a shell text or an argv."""
+    reasons = dict.fromkeys(parse.reasons)
+    reads, writes, deletes = (
+        _paths(targets, tables, reasons) for targets in (parse.reads, parse.writes, parse.deletes)
+    )
+    return Facts(
+        commands=parse.commands,
+        reads=reads,
+        writes=writes,
+        deletes=deletes,
+        hosts=tuple([_host(fact, tables) for fact in parse.hosts]),
+        env=env,
+        opaque=bool(reasons),
+        opaque_reasons=tuple(reasons),
+        size=size,
+    )
+
+
+def one_path(path: str, tables: ClassTables) -> PathFact:
+    """The fact of one resolved path that is no pattern."""
+    return PathFact(path=path, classes=path_classifier(tables).classify(path))
+
+
+def _paths(targets: Iterable[Target], tables: ClassTables, reasons: dict[str, None]) -> tuple[PathFact, ...]:
+    classifier = path_classifier(tables)
+    facts = []
+    for path, glob in targets:
+        if glob:
+            classes, alike = classifier.classify_glob(path)
+            if not alike:
+                reasons.setdefault(f"the pattern {path[:200]} may match files of several classes")
+        else:
+            classes = classifier.classify(path)
+        facts.append(PathFact(path=path, classes=classes))
+    return tuple(facts)
+
+
+def _host(fact: HostFact, tables: ClassTables) -> HostFact:
+    classes = host_classifier(tables).classify(fact.name)
+    return msgspec.structs.replace(fact, classes=fact.classes | classes) if classes else fact

@@ -1,0 +1,354 @@
+"""The tool registry: what a tool's arguments must look like, what they mean, and the program they become.
+
+Facts and program are made from the *sealed* arguments alone, so that a recorded call can be judged and its
+program derived again, without the content that was sealed away. Nothing of a caller's text reaches a program
+but as one whole argv or env element.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import jsonschema_rs
+import msgspec
+
+from opensafe.errors import InvalidArgument, LimitExceeded, NotPermitted, UnknownTool
+from opensafe.model.calls import Program, ToolCall
+from opensafe.model.canonical import MAX_SAFE_INTEGER, digest
+from opensafe.model.decision import Grant
+from opensafe.model.facts import ClassTables, Facts
+
+from .arguments import parse_object, pointer
+from .environment import DEFAULT_CWD, GUEST_ENV
+from .facts import from_parse, one_path
+from .paths import MAX_PATH, contains, relative, resolve
+from .shell import parse_argv, parse_shell
+
+MAX_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN less the final NUL
+MAX_ARGV_ENV: Final = 256 * 1024
+MAX_ENV: Final = 128
+MAX_ARGV: Final = 4096
+FILE_HELPER: Final = "/.opensafe/file"
+
+Sealed = Mapping[str, Any]
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    entrypoint: str
+    facts: Callable[[Sealed, ClassTables], Facts]
+    program: Callable[[Sealed, Grant], Program]
+    bulk: tuple[str, ...] = ()
+
+
+class Registry:
+    """The tools there are. Immutable; schemas are compiled when it is made."""
+
+    __slots__ = ("_open", "_sealed", "_specs")
+
+    def __init__(self, specs: tuple[ToolSpec, ...]) -> None:
+        self._specs: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in specs})
+        self._open = {spec.name: jsonschema_rs.Draft202012Validator(spec.schema) for spec in specs}
+        self._sealed = {spec.name: jsonschema_rs.Draft202012Validator(_sealed_schema(spec)) for spec in specs}
+
+    def names(self) -> tuple[str, ...]:
+        """The tools' names, in order of registration."""
+        return tuple(self._specs)
+
+    def spec(self, tool: str) -> ToolSpec:
+        """A tool by its exact name: no case folding, no alias. Raises UnknownTool."""
+        spec = self._specs.get(tool)
+        if spec is None:
+            raise UnknownTool(
+                "no tool of that name is registered",
+                value=repr(tool)[:80],
+                remedy=f"Use one of {', '.join(self._specs)}.",
+            )
+        return spec
+
+    def entrypoint(self, tool: str) -> str:
+        """The policy entry point that judges `tool`. Raises UnknownTool."""
+        return self.spec(tool).entrypoint
+
+    def validate(self, call_id: str, tool: str, arguments_json: bytes, max_bytes: int) -> ToolCall:
+        """Bytes to a call. Raises UnknownTool, InvalidArgument and LimitExceeded; never anything else."""
+        spec = self.spec(tool)
+        arguments = parse_object(arguments_json, max_bytes)
+        _conform(self._open[tool], arguments, tool)
+        sealed = _seal(spec, arguments)
+        _check_meaning(sealed)
+        return ToolCall(call_id=call_id, tool=tool, arguments=arguments, sealed=sealed, digest=_digest(tool, sealed))
+
+    def reopen(self, call_id: str, tool: str, sealed: dict[str, Any]) -> ToolCall:
+        """A recorded call, to be judged again; it has no content, so it can't be executed. Raises as `validate`."""
+        self.spec(tool)
+        _conform(self._sealed[tool], sealed, tool)
+        _check_meaning(sealed)
+        return ToolCall(call_id=call_id, tool=tool, arguments=sealed, sealed=sealed, digest=_digest(tool, sealed))
+
+    def facts(self, call: ToolCall, tables: ClassTables) -> Facts:
+        """What policy may know of a call."""
+        return self.facts_of(call.tool, call.sealed, tables)
+
+    def facts_of(self, tool: str, sealed: Sealed, tables: ClassTables) -> Facts:
+        """The same from what a record holds."""
+        return self.spec(tool).facts(sealed, tables)
+
+    def program(self, call: ToolCall, grant: Grant) -> Program:
+        """The program a call becomes under a grant. Raises NotPermitted where no granted root holds the path."""
+        return self.spec(call.tool).program(call.sealed, grant)
+
+    def stdin(self, call: ToolCall) -> bytes | None:
+        """What the program reads: the content of a Write, else None. Raises InvalidArgument for a reopened call."""
+        for field in self.spec(call.tool).bulk:
+            if field in call.arguments:
+                return _content(field, call.arguments[field])
+        return None
+
+
+# Arguments
+
+
+def _conform(validator: jsonschema_rs.Draft202012Validator, arguments: dict[str, Any], tool: str) -> None:
+    if validator.is_valid(arguments):
+        return
+    error = next(iter(validator.iter_errors(arguments)))
+    place = pointer(list(error.instance_path))
+    raise InvalidArgument(
+        f"{tool}{place and ' ' + place}: {error.message[:300]}",
+        value=place or "/",
+        remedy=f"See the schema of {tool}.",
+    )
+
+
+def _seal(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    sealed = dict(arguments)
+    for field in spec.bulk:
+        if field in sealed:
+            content = _content(field, sealed[field])
+            sealed[field] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return sealed
+
+
+def _content(field: str, value: object) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidArgument("the call was read from a record, which holds no content", value=field)
+    if field != "content_base64":
+        return value.encode("utf-8")
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidArgument(
+            f"/{field} is no base64: {error}", value=field, remedy="Encode it by RFC 4648."
+        ) from error
+
+
+def _check_meaning(sealed: Sealed) -> None:
+    """What a JSON schema can't say: sizes in bytes, clean directories, resolvable paths."""
+    cwd = sealed.get("cwd", DEFAULT_CWD)
+    if resolve(cwd, "/") != cwd:
+        raise InvalidArgument("/cwd is not clean", value=cwd, remedy=f"Use {resolve(cwd, '/')}.")
+    if "path" in sealed:
+        resolve(sealed["path"], DEFAULT_CWD)
+    argv = sealed["argv"] if "argv" in sealed else [sealed["command"]] if "command" in sealed else []
+    total = 0
+    for text in (*argv, *(f"{name}={value}" for name, value in sealed.get("env", {}).items())):
+        size = len(text) if text.isascii() else len(text.encode("utf-8"))
+        total += size + 1
+        if size > MAX_ARGUMENT:
+            raise LimitExceeded(
+                "an argument is too long", value=f"{size} bytes", limit=f"{MAX_ARGUMENT} bytes",
+                remedy="Write it to a file and name the file.",
+            )  # fmt: skip
+    if total > MAX_ARGV_ENV:
+        raise LimitExceeded(
+            "arguments and environment are too long together", value=f"{total} bytes", limit=f"{MAX_ARGV_ENV} bytes",
+            remedy="Write them to a file and name the file.",
+        )  # fmt: skip
+
+
+def _digest(tool: str, sealed: dict[str, Any]) -> str:
+    return digest({"tool": tool, "arguments": sealed})
+
+
+def _sealed_schema(spec: ToolSpec) -> dict[str, Any]:
+    seal = {
+        "type": "object",
+        "properties": {
+            "bytes": {"type": "integer", "minimum": 0, "maximum": MAX_SAFE_INTEGER},
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+        "required": ["bytes", "sha256"],
+        "additionalProperties": False,
+    }
+    return {**spec.schema, "properties": {**spec.schema["properties"], **dict.fromkeys(spec.bulk, seal)}}
+
+
+# Facts
+
+
+def _bash_facts(sealed: Sealed, tables: ClassTables) -> Facts:
+    command, env = sealed["command"], sealed.get("env", {})
+    parse = parse_shell(command, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env})
+    return from_parse(parse, tables, env=env, size=len(command.encode("utf-8")))
+
+
+def _exec_facts(sealed: Sealed, tables: ClassTables) -> Facts:
+    argv, env = sealed["argv"], sealed.get("env", {})
+    parse = parse_argv(argv, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env})
+    return from_parse(parse, tables, env=env, size=sum(len(text.encode("utf-8")) for text in argv))
+
+
+def _read_facts(sealed: Sealed, tables: ClassTables) -> Facts:
+    return Facts(reads=(one_path(resolve(sealed["path"], DEFAULT_CWD), tables),))
+
+
+def _write_facts(sealed: Sealed, tables: ClassTables) -> Facts:
+    return Facts(writes=(one_path(resolve(sealed["path"], DEFAULT_CWD), tables),), size=_written(sealed))
+
+
+def _written(sealed: Sealed) -> int:
+    seal = sealed["content"] if "content" in sealed else sealed["content_base64"]
+    return int(seal["bytes"])
+
+
+# Programs
+
+
+def _bash_program(sealed: Sealed, _grant: Grant) -> Program:
+    return _program(("/bin/bash", "--noprofile", "--norc", "-c", sealed["command"]), sealed)
+
+
+def _exec_program(sealed: Sealed, _grant: Grant) -> Program:
+    return _program(tuple(sealed["argv"]), sealed)
+
+
+def _read_program(sealed: Sealed, grant: Grant) -> Program:
+    place = _place(sealed, grant.paths.read, "read")
+    ranges = [text for name in ("offset", "length") if name in sealed for text in (f"--{name}", str(sealed[name]))]
+    return _program((FILE_HELPER, "read", *place, *ranges), sealed)
+
+
+def _write_program(sealed: Sealed, grant: Grant) -> Program:
+    place = _place(sealed, grant.paths.write, "written")
+    mode = sealed.get("mode", "0644")
+    return _program((FILE_HELPER, "write", *place, "--mode", mode, "--max", str(_written(sealed))), sealed)
+
+
+def _list_program(sealed: Sealed, grant: Grant) -> Program:
+    place = _place(sealed, grant.paths.read, "read")
+    most = ("--max", str(sealed["max_entries"])) if "max_entries" in sealed else ()
+    return _program((FILE_HELPER, "list", *place, *most), sealed)
+
+
+def _program(argv: tuple[str, ...], sealed: Sealed) -> Program:
+    return Program(argv=argv, env={**GUEST_ENV, **sealed.get("env", {})}, cwd=sealed.get("cwd", DEFAULT_CWD))
+
+
+def _place(sealed: Sealed, roots: tuple[str, ...], done: str) -> tuple[str, str]:
+    """The longest granted root that holds the path, and the path beneath it."""
+    path = resolve(sealed["path"], DEFAULT_CWD)
+    holding = [root for root in (resolve(root, "/") for root in roots) if contains(root, path)]
+    if not holding:
+        raise NotPermitted(
+            f"no granted root holds what is to be {done}", value=path, limit=", ".join(roots) or "no root at all",
+            remedy="Name a path beneath a granted root.",
+        )  # fmt: skip
+    root = max(holding, key=len)
+    return root, relative(root, path)
+
+
+# The tools
+
+_PATH: Final = {"type": "string", "minLength": 1, "maxLength": MAX_PATH}
+_CWD: Final = {"type": "string", "minLength": 1, "maxLength": MAX_PATH, "pattern": "^/"}
+_ENV: Final = {
+    "type": "object",
+    "maxProperties": MAX_ENV,
+    "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 256},
+    "additionalProperties": {"type": "string"},
+}
+_TIMEOUT: Final = {"type": "integer", "minimum": 50, "maximum": 3_600_000}
+_COUNT: Final = {"type": "integer", "minimum": 0, "maximum": MAX_SAFE_INTEGER}
+_RUN: Final = {"cwd": _CWD, "env": _ENV, "timeout_ms": _TIMEOUT}
+
+
+def _object(required: list[str], properties: dict[str, Any], **more: object) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
+
+
+DEFAULT_REGISTRY: Final = Registry(
+    (
+        ToolSpec(
+            name="Bash",
+            description="Run a shell text with bash in the sandbox.",
+            schema=_object(["command"], {"command": {"type": "string", "minLength": 1}, **_RUN}),
+            entrypoint="gate/bash",
+            facts=_bash_facts,
+            program=_bash_program,
+        ),
+        ToolSpec(
+            name="Exec",
+            description="Run one program with exactly these arguments, without a shell.",
+            schema=_object(
+                ["argv"],
+                {
+                    "argv": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": MAX_ARGV,
+                        "prefixItems": [{"type": "string", "minLength": 1}],
+                        "items": {"type": "string"},
+                    },
+                    **_RUN,
+                },
+            ),
+            entrypoint="gate/exec",
+            facts=_exec_facts,
+            program=_exec_program,
+        ),
+        ToolSpec(
+            name="Read",
+            description="Read a file, or the part of it from `offset` of `length` bytes.",
+            schema=_object(["path"], {"path": _PATH, "offset": _COUNT, "length": {**_COUNT, "minimum": 1}}),
+            entrypoint="gate/read",
+            facts=_read_facts,
+            program=_read_program,
+        ),
+        ToolSpec(
+            name="Write",
+            description="Write a whole file: text as `content`, bytes as `content_base64`; `mode` is octal.",
+            schema=_object(
+                ["path"],
+                {
+                    "path": _PATH,
+                    "content": {"type": "string"},
+                    "content_base64": {"type": "string"},
+                    "mode": {"type": "string", "pattern": "^0[0-7]{3}$"},
+                },
+                oneOf=[{"required": ["content"]}, {"required": ["content_base64"]}],
+            ),
+            entrypoint="gate/write",
+            facts=_write_facts,
+            program=_write_program,
+            bulk=("content", "content_base64"),
+        ),
+        ToolSpec(
+            name="List",
+            description="List a directory's entries, at most `max_entries`.",
+            schema=_object(
+                ["path"], {"path": _PATH, "max_entries": {"type": "integer", "minimum": 1, "maximum": 10_000}}
+            ),
+            entrypoint="gate/list",
+            facts=_read_facts,
+            program=_list_program,
+        ),
+    )
+)

@@ -1,0 +1,306 @@
+"""A word of shell text, decoded: quotes and escapes undone, known variables put in, the rest marked as a hole.
+
+`Word.text` is what the program would receive, with `HOLE` (NUL, which no accepted text holds) wherever the value
+is not known before the run. `Word.glob` is set where the shell may replace the word by file names.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from tree_sitter import Node
+
+HOLE: Final = "\0"
+_MAX_BRACES: Final = 64
+
+
+class Word(NamedTuple):
+    """One word. `fixed()` is its exact text or None; `text` may hold `HOLE`, or a pattern where `glob` is set."""
+
+    text: str
+    glob: bool = False
+
+    def fixed(self) -> str | None:
+        return None if self.glob or HOLE in self.text else self.text
+
+    @property
+    def known(self) -> bool:
+        return HOLE not in self.text
+
+
+UNKNOWN: Final = Word(HOLE)
+
+
+class Scope(Protocol):
+    """What decoding a word needs from its surroundings."""
+
+    source: bytes
+
+    def lookup(self, name: str) -> Word | None:
+        """The value of a variable, where it is known."""
+
+    def nested(self, node: Node) -> None:
+        """A command or process substitution was met."""
+
+    def doubt(self, reason: str) -> None:
+        """Something could not be understood."""
+
+
+class _Pieces:
+    """The state of one word under construction."""
+
+    __slots__ = ("brace", "glob", "out", "quoted_brace")
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+        self.glob = False
+        self.brace = False
+        self.quoted_brace = False
+
+
+_BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
+_PLAIN_BRACES: Final = re.compile(r"[A-Za-z0-9_./,{}=:@%+~-]*")
+_GLOB: Final = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_DOUBLE_ESCAPED: Final = re.compile(r'\\([$`"\\\n])')
+_PLAIN_EXPANSION: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_PROMPT_EXPANSION: Final = re.compile(r"@[A-Za-z]\s*\}$")
+
+
+def read_words(node: Node, scope: Scope) -> list[Word]:
+    """The words a node stands for: one, or several where braces multiply it."""
+    kind = node.type
+    if kind in ("word", "number"):
+        text = scope.source[node.start_byte : node.end_byte].decode()
+        if text.isalnum():
+            return [Word(text)]
+    pieces = _Pieces()
+    _piece(node, scope, pieces)
+    text = "".join(pieces.out)
+    source = scope.source[node.start_byte : node.end_byte].decode()
+    if pieces.brace and _BRACES.search(source):
+        if not _PLAIN_BRACES.fullmatch(source):
+            return [UNKNOWN]
+        several = expand_braces(source)
+        return [UNKNOWN] if several is None else [Word(text) for text in several]
+    if source.startswith("~"):
+        text = _tilde(text, scope)
+    return [Word(text, pieces.glob)]
+
+
+def read_word(node: Node, scope: Scope) -> Word:
+    """The single word a node stands for (an assigned value, a redirection's target)."""
+    words = read_words(node, scope)
+    return words[0] if len(words) == 1 else UNKNOWN
+
+
+def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
+    kind = node.type
+    source = scope.source
+    match kind:
+        case "word" | "number" | "brace_expression" | "variable_name" | "test_operator" | "{" | "}" | "[" | "]":
+            _unquoted(source[node.start_byte : node.end_byte].decode(), pieces)
+            if node.child_count:
+                _descend(node, scope)
+        case "string":
+            _double_quoted(node, scope, pieces)
+        case "raw_string":
+            text = source[node.start_byte + 1 : node.end_byte - 1].decode()
+            pieces.out.append(text)
+        case "ansi_c_string":
+            pieces.out.append(decode_ansi_c(source[node.start_byte + 2 : node.end_byte - 1].decode()))
+        case "concatenation" | "translated_string" | "command_name":
+            end = node.start_byte
+            for child in node.children:
+                if child.start_byte != end:
+                    scope.doubt("a word has a gap in it")
+                    pieces.out.append(HOLE)
+                end = child.end_byte
+                if not (kind == "translated_string" and child.type == "$"):
+                    _piece(child, scope, pieces)
+        case "simple_expansion" | "expansion":
+            pieces.out.append(_expansion(node, scope, quoted=False))
+        case "command_substitution":
+            scope.nested(node)
+            pieces.out.append(HOLE)
+        case "process_substitution":
+            scope.nested(node)
+            pieces.out.append("/dev/fd/" + HOLE)
+        case "arithmetic_expansion":
+            _descend(node, scope)
+            pieces.out.append(HOLE)
+        case "extglob_pattern" | "regex":
+            _descend(node, scope)
+            pieces.out.append(HOLE)
+        case "$" | ":" | "," | "=" | "==" | "!" | "-" | "+" | "/" | "%" | "#" | "@" | "*" | "?" | "..":
+            _unquoted(kind, pieces)
+        case _:
+            scope.doubt(f"unexpected {kind} in a word")
+            _descend(node, scope)
+            pieces.out.append(HOLE)
+
+
+def _unquoted(text: str, pieces: _Pieces) -> None:
+    if "\\" not in text:
+        bare = text
+        pieces.out.append(text)
+    else:
+        bare = _ESCAPED.sub("", text)
+        pieces.out.append(_ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text))
+    if _GLOB.search(bare) or "[" in bare or "]" in bare:
+        pieces.glob = True
+    if "{" in text:
+        pieces.brace = True
+
+
+def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
+    source = scope.source
+    at = node.start_byte + 1
+    for child in node.named_children:
+        kind = child.type
+        if kind == "string_content":
+            continue
+        pieces.out.append(_in_double_quotes(source[at : child.start_byte]))
+        at = child.end_byte
+        match kind:
+            case "simple_expansion" | "expansion":
+                pieces.out.append(_expansion(child, scope, quoted=True))
+            case "command_substitution":
+                scope.nested(child)
+                pieces.out.append(HOLE)
+            case "arithmetic_expansion":
+                _descend(child, scope)
+                pieces.out.append(HOLE)
+            case _:
+                scope.doubt(f"unexpected {kind} in double quotes")
+                _descend(child, scope)
+                pieces.out.append(HOLE)
+    pieces.out.append(_in_double_quotes(source[at : node.end_byte - 1]))
+
+
+def _in_double_quotes(raw: bytes) -> str:
+    text = raw.decode()
+    if "\\" not in text:
+        return text
+    return _DOUBLE_ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text)
+
+
+def _expansion(node: Node, scope: Scope, *, quoted: bool) -> str:
+    source = scope.source[node.start_byte : node.end_byte].decode()
+    plain = _PLAIN_EXPANSION.fullmatch(source)
+    if plain:
+        value = scope.lookup(plain[1])
+        if value is None:
+            return HOLE
+        if quoted:
+            return HOLE if value.glob else value.text
+        splits = not value.text or any(char in value.text for char in " \t\n*?[\\")
+        return HOLE if splits else value.text
+    if _PROMPT_EXPANSION.search(source):
+        scope.doubt("a parameter is transformed by '@', which may run commands")
+    if node.type == "expansion":
+        _descend(node, scope)
+    return HOLE
+
+
+def _descend(node: Node, scope: Scope) -> None:
+    """Report every substitution below `node`."""
+    for child in node.named_children:
+        if child.type in ("command_substitution", "process_substitution"):
+            scope.nested(child)
+        elif child.child_count:
+            _descend(child, scope)
+
+
+def _tilde(text: str, scope: Scope) -> str:
+    head, slash, tail = text.partition("/")
+    value = scope.lookup({"~": "HOME", "~+": "PWD"}.get(head, ""))
+    return (value.text if value is not None and not value.glob else HOLE) + slash + tail
+
+
+_ANSI_C: Final = re.compile(
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x\{?([0-9a-fA-F]{1,2})\}?|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))",
+    re.DOTALL,
+)
+_ANSI_C_NAMES: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+
+
+def decode_ansi_c(text: str) -> str:
+    """The inside of `$'…'`, decoded as bash does; HOLE where bytes are made that are no text."""
+
+    def one(found: re.Match[str]) -> str:
+        name, octal, hexa, short, wide, control = found.groups()
+        if name:
+            return _ANSI_C_NAMES[name]
+        if control:
+            return chr(ord(control) & 0x1F)
+        if octal or hexa:
+            value = int(octal, 8) & 0xFF if octal else int(hexa, 16)
+            return chr(value) if value < 0x80 else HOLE
+        value = int(short or wide, 16)
+        return chr(value) if value <= 0x10FFFF and not 0xD800 <= value <= 0xDFFF else HOLE
+
+    return _ANSI_C.sub(one, text)
+
+
+def expand_braces(text: str) -> list[str] | None:
+    """Brace expansion of unquoted text without escapes; None beyond 64 words."""
+    out: list[str] = []
+    for word in _braces(text, 0):
+        if len(out) == _MAX_BRACES:
+            return None
+        out.append(word)
+    return out
+
+
+_SEQUENCE: Final = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.(-?[0-9]{1,6}))?|([A-Za-z])\.\.([A-Za-z])")
+
+
+def _braces(text: str, depth: int) -> Iterator[str]:
+    found = _innermost_list(text) if depth < 16 else None
+    if found is None:
+        yield text
+        return
+    start, end, items = found
+    for item in items:
+        for tail in _braces(text[end:], depth + 1):
+            for middle in _braces(item, depth + 1):
+                yield text[:start] + middle + tail
+
+
+def _innermost_list(text: str) -> tuple[int, int, list[str]] | None:
+    """The first brace pair that bash would expand: where it stands and its alternatives."""
+    for start, char in enumerate(text):
+        if char != "{" or text[start - 1 : start] == "$":
+            continue
+        level, cuts = 0, [start + 1]
+        for at in range(start, len(text)):
+            if text[at] == "{":
+                level += 1
+            elif text[at] == "," and level == 1:
+                cuts.append(at + 1)
+            elif text[at] == "}":
+                level -= 1
+                if level == 0:
+                    items = [text[a : b - 1] for a, b in zip(cuts, [*cuts[1:], at + 1], strict=True)]
+                    if len(items) == 1:
+                        sequence = _sequence(items[0])
+                        if sequence is None:
+                            break
+                        items = sequence
+                    return start, at + 1, items
+    return None
+
+
+def _sequence(text: str) -> list[str] | None:
+    found = _SEQUENCE.fullmatch(text)
+    if found is None:
+        return None
+    first, last, step, letter, until = found.groups()
+    if letter:
+        a, b = ord(letter), ord(until)
+        return [chr(c) for c in (range(a, b + 1) if a <= b else range(a, b - 1, -1))]
+    low, high, by = int(first), int(last), abs(int(step or 1)) or 1
+    width = max(len(first), len(last)) if re.match(r"-?0\d", first) or re.match(r"-?0\d", last) else 0
+    numbers = range(low, high + 1, by) if low <= high else range(low, high - 1, -by)
+    return [str(number).zfill(width) for number in numbers[: _MAX_BRACES + 1]]
