@@ -8,7 +8,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
 - Wait, Kill, Delete, List, Inspect  act on objects that earlier decisions made; the worst is a lost run.
-- Status  reads.
+- Status  reads. Serving  says that the front is alive; a lie about it costs availability.
 
 Nothing here can name a host path, an OCI field, a flag, an address or another process.
 """
@@ -81,7 +81,11 @@ class Status(_Message, frozen=True):
     """Answer: StatusReport."""
 
 
-Request = CreateSandbox | DeleteSandbox | ListSandboxes | Start | Wait | Kill | Status
+class Serving(_Message, frozen=True):
+    """The front serves. Sent once it does and every few seconds after: a front that falls silent hangs. Answer: Done."""
+
+
+Request = CreateSandbox | DeleteSandbox | ListSandboxes | Start | Wait | Kill | Status | Serving
 
 
 class Done(_Message, frozen=True):

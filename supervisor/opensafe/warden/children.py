@@ -1,0 +1,167 @@
+"""The unprivileged processes: started through `launch`, connected by a socketpair, restarted when they die.
+
+Each runs as the service user without capabilities, under no_new_privs, with no descriptor but those named in its
+command line, and dies with the warden. Interpreter and source are bound read-only below the run directory in a
+mount namespace of its own, so that a checkout below a directory closed to the service user works too.
+"""
+
+import asyncio
+import enum
+import logging
+import os
+import pathlib
+import pwd
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from ..errors import StartError
+from . import process, wire
+from .sandbox.layout import Layout
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF_FIRST_S: Final = 0.1
+_BACKOFF_MAX_S: Final = 5.0
+#: A child that lived this long starts over with the shortest delay.
+_STEADY_S: Final = 30.0
+#: What a child takes to stop after its own drain.
+_STOP_MARGIN_S: Final = 10.0
+#: Exit status (EX_CONFIG) of a child for which starting again would not help.
+REFUSES: Final = 78
+#: Prepends the bound source to the path of an isolated interpreter, which ignores PYTHONPATH.
+_BOOT: Final = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+
+
+class Role(enum.Enum):
+    """Which child."""
+
+    FRONT = "front"
+    HELPER = "helper"
+
+
+class Code(msgspec.Struct, frozen=True):
+    """Where a child finds the interpreter and the package source inside its mount namespace."""
+
+    python: pathlib.Path
+    source: pathlib.Path
+
+    def module(self, module: str, *arguments: str) -> list[str]:
+        """Command line that runs `module` as `python -m` would, isolated from environment and working directory."""
+        return [str(self.python), "-I", "-c", _BOOT, str(self.source), module, *arguments]
+
+
+Command = Callable[[Role, Code, int, int | None], Sequence[str]]
+"""Command line of a child, given its role, its code, the warden descriptor and, for the front, the audit descriptor."""
+
+Serve = Callable[[Role, socket.socket], Awaitable[None]]
+"""Serves one connection until it ends."""
+
+
+class Children:
+    """Both children, kept alive by `run`."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        account: pwd.struct_passwd,
+        command: Command,
+        audit: int,
+        serve: Serve,
+        drain_s: float = 0,
+    ) -> None:
+        self._layout = layout
+        self._account = account
+        self._command = command
+        self._audit = audit
+        self._serve = serve
+        self._drain_s = drain_s
+        self._stopping = asyncio.Event()
+        #: Source and target of each bind mount. The targets are empty directories on the host.
+        self._binds = {
+            pathlib.Path(sys.prefix): layout.run / "code" / "venv",
+            pathlib.Path(__file__).parents[2]: layout.run / "code" / "source",
+        }
+        self._code = Code(*self._places())
+
+    async def run(self) -> None:
+        """Start both and restart whichever dies, until `close`."""
+        for target in self._binds.values():
+            target.mkdir(mode=0o755, parents=True, exist_ok=True)
+        async with asyncio.TaskGroup() as group:
+            for role in Role:
+                group.create_task(self._keep(role))
+
+    async def close(self) -> None:
+        """Let `run` end both."""
+        self._stopping.set()
+
+    async def _keep(self, role: Role) -> None:
+        loop = asyncio.get_running_loop()
+        delay = _BACKOFF_FIRST_S
+        while not self._stopping.is_set():
+            started = loop.time()
+            code = await self._life(role)
+            if self._stopping.is_set():
+                return
+            if code == REFUSES:
+                raise StartError(f"the {role.value} refuses to start", remedy="Its message stands above.")
+            if loop.time() - started > _STEADY_S:
+                delay = _BACKOFF_FIRST_S
+            _log.error("the %s ended with %s and is started again in %.1f s", role.value, code, delay)
+            await self._stopped_within(delay)
+            delay = min(2 * delay, _BACKOFF_MAX_S)
+
+    async def _life(self, role: Role) -> int:
+        """One life of a child; its exit code."""
+        ours, theirs = wire.pair()
+        with theirs:
+            child = self._spawn(role, theirs.fileno())
+        serving = asyncio.ensure_future(self._serve(role, ours))
+        ended = asyncio.ensure_future(child.wait())
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            # A child that closes its connection and stays is of no use, so either end ends both.
+            await asyncio.wait((serving, ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                # The child drains what it has; the connection serves it until then.
+                child.terminate()
+                await asyncio.wait((ended,), timeout=self._drain_s + _STOP_MARGIN_S)
+        finally:
+            for task in (ended, stopping):
+                task.cancel()
+            await child.close()
+            # With the child gone its connection ends by itself.
+            await serving
+        return await child.wait()
+
+    async def _stopped_within(self, seconds: float) -> None:
+        waiting = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait((waiting,), timeout=seconds)
+        waiting.cancel()
+
+    def _spawn(self, role: Role, connection: int) -> process.Child:
+        kept = [connection]
+        if role is Role.FRONT:
+            kept.append(self._audit)
+        argv = [
+            *(str(self._layout.launch), "--new-session", "--die-with-parent"),
+            *("--user", f"{self._account.pw_uid}:{self._account.pw_gid}"),
+            *("--drop-capabilities", "--no-new-privileges"),
+            *(word for descriptor in kept for word in ("--keep-fd", str(descriptor))),
+            *(word for source, target in self._binds.items() for word in ("--bind", str(source), str(target))),
+            "--",
+            *self._command(role, self._code, connection, self._audit if role is Role.FRONT else None),
+        ]
+        environment = {"LANG": "C.UTF-8", "PATH": os.defpath, "HOME": "/", "USER": self._account.pw_name}
+        return process.spawn(argv, keep=kept, env=environment, stderr=2)
+
+    def _places(self) -> tuple[pathlib.Path, pathlib.Path]:
+        venv, source = self._binds.values()
+        return venv / pathlib.Path(sys.executable).relative_to(sys.prefix), source

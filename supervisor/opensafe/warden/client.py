@@ -1,0 +1,153 @@
+"""The front's side of protocol.py. Unprivileged: all it has is its end of a socketpair.
+
+A refusal of the warden arrives as the exception that it was there. When the connection ends, everything that
+waits fails with Unavailable.
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from .. import errors
+from ..model.sandbox import Launch, SandboxSpec
+from . import protocol, wire
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(protocol.Answer)
+
+_Expected = TypeVar("_Expected", bound=msgspec.Struct)
+
+
+class WardenClient:
+    """A connection to the warden; make it in a running event loop and `close` it there."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._channel = wire.Channel(end)
+        self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
+        self._last = 0
+        self._ended = False
+        self._reader = asyncio.create_task(self._read())
+
+    async def close(self) -> None:
+        """End the connection. What still waits fails with Unavailable."""
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+        self._channel.close()
+
+    def next_request(self) -> int:
+        """A number for the next request."""
+        self._last += 1
+        return self._last
+
+    async def call(self, request: protocol.Request, fds: Sequence[int] = ()) -> protocol.Answer:
+        """Send a request and wait for its answer. The descriptors stay the caller's to close.
+
+        Raises what the warden raised, InvalidArgument for a request larger than a packet, and Unavailable when
+        the warden is gone: whether the operation took place is then unknown.
+        """
+        packet = _encoder.encode(request)
+        if len(packet) > protocol.MAX_PACKET:
+            raise errors.InvalidArgument(
+                "the program's arguments and environment are too large",
+                value=f"{len(packet)} bytes",
+                limit=f"{protocol.MAX_PACKET} bytes",
+                remedy="Pass what is large on standard input or in a file.",
+            )
+        if self._ended:
+            raise _gone()
+        answered: asyncio.Future[protocol.Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[request.request] = answered
+        try:
+            try:
+                await self._channel.send(packet, fds)
+            except wire.ConnectionEndedError as end:
+                raise _gone() from end
+            answer = await answered
+        finally:
+            del self._waiting[request.request]
+        if isinstance(answer, protocol.Failed):
+            raise _error(answer)
+        return answer
+
+    async def create_sandbox(self, spec: SandboxSpec, decision: protocol.RecordRef) -> protocol.SandboxMade:
+        """Make and start a sandbox. Raises WardenRefused, SandboxStartFailed, LimitExceeded, Conflict."""
+        request = protocol.CreateSandbox(request=self.next_request(), spec=spec, decision=decision)
+        return _expect(await self.call(request), protocol.SandboxMade)
+
+    async def delete_sandbox(self, sandbox_id: str) -> None:
+        """End and remove a sandbox. Raises NotFound, SandboxError."""
+        await self.call(protocol.DeleteSandbox(request=self.next_request(), sandbox_id=sandbox_id))
+
+    async def list_sandboxes(self) -> tuple[protocol.SandboxState, ...]:
+        """All sandboxes, lost ones included."""
+        answer = await self.call(protocol.ListSandboxes(request=self.next_request()))
+        return _expect(answer, protocol.Sandboxes).sandboxes
+
+    async def start(
+        self, launch: Launch, decision: protocol.RecordRef, stdin: int, stdout: int, stderr: int
+    ) -> protocol.Started:
+        """Start a program on the ends of three pipes. Raises WardenRefused, InvalidArgument, SandboxError, …"""
+        request = protocol.Start(request=self.next_request(), launch=launch, decision=decision)
+        return _expect(await self.call(request, (stdin, stdout, stderr)), protocol.Started)
+
+    async def wait(self, exec_id: str) -> protocol.Ended:
+        """How a program ended, when it and everything below it is gone. Raises NotFound."""
+        return _expect(await self.call(protocol.Wait(request=self.next_request(), exec_id=exec_id)), protocol.Ended)
+
+    async def kill(self, exec_id: str) -> None:
+        """Kill a program's whole tree; returns when it is empty. Raises NotFound."""
+        await self.call(protocol.Kill(request=self.next_request(), exec_id=exec_id))
+
+    async def status(self) -> protocol.StatusReport:
+        """What the warden knows of itself."""
+        return _expect(await self.call(protocol.Status(request=self.next_request())), protocol.StatusReport)
+
+    async def serving(self) -> None:
+        """Say that the front serves."""
+        await self.call(protocol.Serving(request=self.next_request()))
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                packet = await self._channel.receive()
+                packet.close()
+                answer = _decoder.decode(packet.data)
+                answered = self._waiting.get(answer.request)
+                if answered is not None and not answered.done():
+                    answered.set_result(answer)
+        except (wire.ConnectionEndedError, msgspec.DecodeError):
+            # Nobody awaits this task: the waiting ones are told below.
+            return
+        finally:
+            self._ended = True
+            for answered in self._waiting.values():
+                if not answered.done():
+                    answered.set_exception(_gone())
+
+
+def _expect(answer: protocol.Answer, kind: type[_Expected]) -> _Expected:
+    if not isinstance(answer, kind):
+        raise errors.Unavailable(f"the warden answered {type(answer).__name__} where {kind.__name__} was due")
+    return answer
+
+
+def _gone() -> errors.Unavailable:
+    return errors.Unavailable("the warden is gone", remedy="Repeat with the same call_id.")
+
+
+def _classes(base: type[errors.OpenSafeError]) -> dict[str, type[errors.OpenSafeError]]:
+    found = {base.reason: base}
+    for sub in base.__subclasses__():
+        found.update(_classes(sub))
+    return found
+
+
+_BY_REASON = _classes(errors.OpenSafeError)
+
+
+def _error(failed: protocol.Failed) -> errors.OpenSafeError:
+    kind = _BY_REASON.get(failed.reason, errors.OpenSafeError)
+    return kind(failed.message, value=failed.value, limit=failed.limit, remedy=failed.remedy)

@@ -1,0 +1,72 @@
+"""The check before every sandbox and every start: does a decision on record allow exactly this, and for the first time?
+
+The warden reads the record itself, through its own descriptor of a file that nobody can change. What it can't
+know is whether the front that wrote the record was honest; `audit verify --replay` judges that afterwards.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from ..errors import AuditError, WardenRefused
+from ..model.canonical import leaf_hash
+from .ledger import Ledger
+from .protocol import RecordRef
+from .segments import Segments
+
+_REMEDY = "Decide the call first; each decision allows one operation, once."
+
+
+class Subject(Protocol):
+    """What a decision can be about: SandboxSpec and Launch."""
+
+    def subject_digest(self) -> str:
+        """Digest that the decision record carries."""
+
+
+class _Result(msgspec.Struct, frozen=True):
+    action: str
+
+
+class _Decision(msgspec.Struct, frozen=True):
+    """The fields of a decision record that matter here."""
+
+    kind: str
+    result: _Result
+    subject: str | None = None
+
+
+class Decisions:
+    """Decisions on record, each good for one use."""
+
+    def __init__(self, segments: Segments, ledger: Ledger) -> None:
+        self._segments = segments
+        self._ledger = ledger
+
+    def check(self, ref: RecordRef, subject: Subject) -> str:
+        """The subject's digest, when the record allows it and was never used. Raises WardenRefused.
+
+        The caller writes the ledger entry before anything else can run, which is what uses the record up.
+        """
+        try:
+            line = self._segments.line(ref.segment, ref.offset, ref.length)
+        except AuditError as error:
+            raise WardenRefused(f"no decision: {error}", remedy=_REMEDY) from error
+        if leaf_hash(line) != ref.leaf:
+            raise WardenRefused("the record there has another hash", value=ref.leaf, remedy=_REMEDY)
+        try:
+            decision = msgspec.json.decode(line, type=_Decision)
+        except msgspec.DecodeError as error:
+            raise WardenRefused(f"the record is no decision ({error})", value=ref.leaf, remedy=_REMEDY) from error
+        if decision.kind != "decision" or decision.result.action != "allow":
+            raise WardenRefused(
+                "the record does not allow", value=f"{decision.kind}, {decision.result.action}", remedy=_REMEDY
+            )
+        digest = subject.subject_digest()
+        if decision.subject != digest:
+            raise WardenRefused(
+                "the record allows something else", value=digest, limit=decision.subject, remedy=_REMEDY
+            )
+        if bytes.fromhex(ref.leaf) in self._ledger.used:
+            raise WardenRefused("the decision was used before", value=ref.leaf, remedy=_REMEDY)
+        return digest

@@ -1,0 +1,96 @@
+"""System calls that Python 3.11 does not wrap: namespaces, mounts, inode flags, pidfds.
+
+Every failure is an OSError with errno and the path or name it was about. Nothing here blocks for long.
+"""
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import os
+import select
+import signal
+import struct
+from typing import Final
+
+CLONE_NEWNET: Final = 0x40000000
+FS_APPEND_FL: Final = 0x20
+FS_IOC_GETFLAGS: Final = 0x80086601
+FS_IOC_SETFLAGS: Final = 0x40086602
+MNT_DETACH: Final = 2
+MS_BIND: Final = 0x1000
+PIDFD_GET_INFO: Final = 0xC040FF0B
+PIDFD_INFO_EXIT: Final = 1 << 3
+_PIDFD_INFO_SIZE: Final = 64
+_PIDFD_INFO_EXIT_CODE_OFFSET: Final = 60
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        errno = ctypes.get_errno()
+        raise OSError(errno, os.strerror(errno), what)
+
+
+def unshare_network() -> None:
+    """Put the calling *thread* into a new network namespace, in which nothing is up."""
+    _check(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
+
+
+def join_network(namespace: int) -> None:
+    """Put the calling *thread* into the network namespace behind the descriptor `namespace`."""
+    _check(_libc.setns(namespace, CLONE_NEWNET), "setns(CLONE_NEWNET)")
+
+
+def bind_mount(source: str, target: str) -> None:
+    """Bind `source` at the existing `target`."""
+    _check(_libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(MS_BIND), None), target)
+
+
+def detach_mount(target: str) -> None:
+    """Unmount `target`, also while it is in use. Raises OSError (EINVAL: not a mount point)."""
+    _check(_libc.umount2(target.encode(), MNT_DETACH), target)
+
+
+def set_append_only(descriptor: int, on: bool) -> bool:
+    """Set or clear the append-only attribute of an inode. Returns whether the file system has it."""
+    flags = array.array("L", [0])
+    try:
+        fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, flags)
+        flags[0] = flags[0] | FS_APPEND_FL if on else flags[0] & ~FS_APPEND_FL
+        fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, flags)
+    except OSError:
+        return False
+    return True
+
+
+def exit_status(pidfd: int) -> int | None:
+    """Raw wait status of the process behind `pidfd`, of which we need not be the parent.
+
+    None where the kernel does not tell (before 6.15) or the process was not yet reaped.
+    """
+    info = bytearray(_PIDFD_INFO_SIZE)
+    struct.pack_into("<Q", info, 0, PIDFD_INFO_EXIT)
+    try:
+        fcntl.ioctl(pidfd, PIDFD_GET_INFO, info)
+    except OSError:
+        return None
+    (mask,) = struct.unpack_from("<Q", info, 0)
+    if not mask & PIDFD_INFO_EXIT:
+        return None
+    (status,) = struct.unpack_from("<i", info, _PIDFD_INFO_EXIT_CODE_OFFSET)
+    return int(status)
+
+
+def kill_process(pidfd: int) -> None:
+    """SIGKILL; a process that is gone already is no error."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+def has_ended(pidfd: int) -> bool:
+    """Whether the process behind `pidfd` has exited (it may still be a zombie)."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,133 @@
+"""The warden's own record of what it started, and on which decision: a hash chain that root alone can read.
+
+It is held against the audit log: an execution without a decision, or a decision used twice, shows. An entry is
+on disk before what it records begins. Concurrent entries share one fdatasync.
+"""
+
+import asyncio
+import logging
+import os
+import pathlib
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
+
+from ..errors import AuditError
+from ..model.canonical import NotCanonicalError
+from ..model.chain import ChainBrokenError, Head, seal, verify
+
+_log = logging.getLogger(__name__)
+
+_CHUNK: Final = 1 << 20
+
+Kind = Literal["sandbox", "start", "end"]
+
+
+class Ledger:
+    """An open ledger. `used` are the leaves of all decisions that were spent."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        """Open, verify and continue. Raises AuditError when the chain is broken."""
+        self.used: set[bytes] = set()
+        self._head = Head()
+        self._broken = False
+        self._synced = 0
+        self._sync: asyncio.Future[None] | None = None
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            os.fchmod(self._file, 0o600)
+            self._size = self._recover()
+        except (OSError, ChainBrokenError) as error:
+            raise AuditError(f"the ledger can't be used: {error}", value=path) from error
+        self._synced = self._size
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self._head.size
+
+    def append(self, kind: Kind, *, sandbox_id: str, exec_id: str = "", leaf: str = "", subject: str = "") -> int:
+        """Write one entry; the position to hand to `durable`. Raises AuditError: then nothing may be started."""
+        entry: dict[str, Any] = {
+            "exec_id": exec_id, "kind": kind, "leaf": leaf, "sandbox_id": sandbox_id, "subject": subject,
+            # Microseconds: nanoseconds would not fit the 53 bits of a canonical integer.
+            "unix_us": time.time_ns() // 1000,
+        }  # fmt: skip
+        if self._broken:
+            raise AuditError("the ledger is broken: an entry could not be written", remedy="Restart the daemon.")
+        try:
+            sealed = seal(self._head, entry)
+            line = sealed.line + b"\n"
+            written = os.write(self._file, line)
+            if written != len(line):
+                os.ftruncate(self._file, self._size)
+                raise AuditError("the ledger's entry was not written whole", value=f"{written} of {len(line)} bytes")
+        except (OSError, NotCanonicalError) as error:
+            self._broken = isinstance(error, OSError)
+            raise AuditError(f"the ledger can't be written: {error}", remedy="Make room, then restart.") from error
+        self._head = sealed.head
+        self._size += len(line)
+        if leaf:
+            self.used.add(bytes.fromhex(leaf))
+        return self._size
+
+    async def durable(self, position: int) -> None:
+        """Return when all up to `position` is on disk. Raises AuditError."""
+        while self._synced < position:
+            if self._sync is None:
+                self._sync = asyncio.ensure_future(self._fdatasync())
+                self._sync.add_done_callback(self._sync_done)
+            await asyncio.shield(self._sync)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    async def _fdatasync(self) -> None:
+        covered = self._size
+        try:
+            await asyncio.to_thread(os.fdatasync, self._file)
+        except OSError as error:
+            # What the kernel failed to write once it may drop in silence later: nothing after it can be trusted.
+            self._broken = True
+            raise AuditError(f"the ledger can't be made durable: {error}") from error
+        self._synced = covered
+
+    def _sync_done(self, _: asyncio.Future[None]) -> None:
+        self._sync = None
+
+    def _recover(self) -> int:
+        """Verify the chain, collect what was used, cut a torn tail; the size in bytes."""
+        size = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for line in _lines(_chunks(self._file)):
+                yield line
+                size += len(line) + 1
+
+        for link in verify(counted()):
+            leaf = link.record.get("leaf")
+            if isinstance(leaf, str) and leaf:
+                self.used.add(bytes.fromhex(leaf))
+            self._head = Head(link.index + 1, link.leaf)
+        torn = os.fstat(self._file).st_size - size
+        if torn:
+            # An entry is on disk whole before anything is started, so a torn one stands for nothing.
+            _log.warning("the ledger ends in a torn entry of %d bytes, which is cut", torn)
+            os.ftruncate(self._file, size)
+        return size
+
+
+def _chunks(file: int) -> Iterator[bytes]:
+    offset = 0
+    while chunk := os.pread(file, _CHUNK, offset):
+        offset += len(chunk)
+        yield chunk
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole

@@ -1,0 +1,354 @@
+"""Programs in sandboxes: started under the guest runner, followed to their end, killed as a whole tree.
+
+The runner (native/guest/run.c) is the subreaper above one call, under a uid that the call can't signal. It
+reports the leader's end on a pipe and stays until its last descendant is reaped; the pipe's end of file is thus
+the event that a call's tree is empty. The runner itself is never signalled: when a subreaper dies together with
+what it should reap, gVisor ends the whole sandbox.
+"""
+
+import asyncio
+import collections
+import contextlib
+import logging
+import os
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from ...errors import Conflict, InvalidArgument, LimitExceeded, NotFound, OpenSafeError, SandboxLost
+from ...model.ids import is_own_id
+from ...model.sandbox import Launch
+from .. import process
+from . import layout, seccomp
+from .driver import Driver, Execution, GuestProcess, GuestProgram
+from .lifecycle import Lifecycle, Sandbox
+
+_log = logging.getLogger(__name__)
+
+_REPORT_FD: Final = 3
+_FILTER_FD: Final = 4
+#: native/guest/report.h: kind, stage, value, remaining.
+_RECORD: Final = struct.Struct("<IIiI")
+_LEADER_EXITED: Final = 1
+_SETUP_FAILED: Final = 2
+_STAGES: Final = (
+    *("", "argument", "filter read", "runner", "groups", "gid", "uid", "no_new_privs", "spawn", "descriptors"),
+    *("session", "rlimit", "capabilities", "cwd", "filter", "exec"),
+)
+#: How long after a sweep the next follows if the tree is still not empty: a program that was still being set up
+#: was not there to be found.
+_SWEEP_AGAIN_S: Final = (0.01, 0.05, 0.2, 1.0)
+_SWEEP_DEADLINE_S: Final = 20.0
+_REAP_DEADLINE_S: Final = 5.0
+#: Ends that are kept for a Wait that comes late, or again.
+_ENDINGS_KEPT: Final = 4096
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program ended; the fields of protocol.Ended."""
+
+    kind: str
+    value: int = 0
+    detail: str = ""
+    run_ns: int = 0
+
+
+class _Running:
+    """One program under way. `ended` answers Wait, `finished` says that the tree is empty."""
+
+    def __init__(self, sandbox: Sandbox, execution: Execution, report: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.sandbox = sandbox
+        self.execution = execution
+        self.report = report
+        self.started_ns = time.monotonic_ns()
+        self.ended: asyncio.Future[Ending] = loop.create_future()
+        self.finished: asyncio.Future[None] = loop.create_future()
+        self.follower: asyncio.Task[None] | None = None
+        self.sweeper: asyncio.Task[None] | None = None
+
+    def end(self, kind: str, value: int = 0, detail: str = "") -> None:
+        """Settle `ended`."""
+        run_ns = time.monotonic_ns() - self.started_ns
+        self.ended.set_result(Ending(kind=kind, value=value, detail=detail, run_ns=run_ns))
+
+
+class Programs:
+    """All programs of this daemon."""
+
+    def __init__(
+        self, driver: Driver, lifecycle: Lifecycle, *, limit: int, on_end: Callable[[str, str], None] = lambda *_: None
+    ) -> None:
+        """`on_end` is called with exec id and sandbox id when a program's end is known."""
+        self._driver = driver
+        self._lifecycle = lifecycle
+        self._limit = limit
+        self._on_end = on_end
+        self._reserved: set[str] = set()
+        self._running: dict[str, _Running] = {}
+        self._endings: collections.OrderedDict[str, Ending] = collections.OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @contextlib.contextmanager
+    def reserved(self, launch: Launch) -> Iterator[None]:
+        """Hold a place for a start. Refuses all that can be refused before it is on record.
+
+        Raises InvalidArgument, NotFound, Conflict, LimitExceeded and SandboxLost.
+        """
+        _check_program(launch)
+        seccomp.program(launch.profile)
+        _alive(self._lifecycle.get(launch.sandbox_id))
+        exec_id = launch.exec_id
+        if exec_id in self._running or exec_id in self._endings or exec_id in self._reserved:
+            raise Conflict("the exec id was used", value=exec_id)
+        under_way = len(self._running) + len(self._reserved)
+        if under_way >= self._limit:
+            raise LimitExceeded("no more programs fit", value=under_way, limit=f"{self._limit} running")
+        self._reserved.add(exec_id)
+        try:
+            yield
+        finally:
+            self._reserved.discard(exec_id)
+
+    async def start(self, launch: Launch, stdin: int, stdout: int, stderr: int) -> None:
+        """Start what holds a place. The descriptors stay the caller's to close. Raises SandboxError."""
+        sandbox = self._lifecycle.get(launch.sandbox_id)
+        _alive(sandbox)
+        report, report_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            # The guest's end must block: a runner that met a full pipe would lose its report.
+            os.set_blocking(report_end, True)
+            with seccomp.profile_pipe(launch.profile) as filter_end:
+                started = guest_program(
+                    launch, {0: stdin, 1: stdout, 2: stderr}, report=report_end, filtered=filter_end
+                )
+                execution = await self._driver.execute(launch.sandbox_id, started)
+        except BaseException:
+            os.close(report)
+            raise
+        finally:
+            os.close(report_end)
+        running = _Running(sandbox, execution, report)
+        self._running[launch.exec_id] = running
+        running.follower = asyncio.create_task(self._follow(launch.exec_id, running))
+
+    async def wait(self, exec_id: str) -> Ending:
+        """How it ended. Raises NotFound for one that is unknown or long forgotten."""
+        running = self._running.get(exec_id)
+        if running is not None:
+            return await asyncio.shield(running.ended)
+        return self._ending(exec_id)
+
+    async def kill(self, exec_id: str) -> None:
+        """Kill everything below the program's runner; returns when it is gone. Raises NotFound."""
+        running = self._running.get(exec_id)
+        if running is None:
+            self._ending(exec_id)
+            return
+        self._sweep(running)
+        await asyncio.shield(running.finished)
+
+    async def kill_all(self) -> None:
+        """Kill every program, side by side."""
+        await asyncio.gather(*(self.kill(exec_id) for exec_id in tuple(self._running)))
+
+    async def close(self) -> None:
+        """Give up following. The sandboxes end next, and with them what runs in them."""
+        tasks = [task for one in self._running.values() for task in (one.follower, one.sweeper) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ending(self, exec_id: str) -> Ending:
+        try:
+            return self._endings[exec_id]
+        except KeyError:
+            raise NotFound("there is no such program", value=exec_id) from None
+
+    async def _follow(self, exec_id: str, running: _Running) -> None:
+        try:
+            await self._follow_report(running)
+        finally:
+            os.close(running.report)
+            await running.execution.close()
+            if running.ended.done():
+                self._endings[exec_id] = running.ended.result()
+                self._on_end(exec_id, running.sandbox.sandbox_id)
+                while len(self._endings) > _ENDINGS_KEPT:
+                    self._endings.popitem(last=False)
+            else:
+                running.ended.cancel()
+            if not running.finished.done():
+                running.finished.set_result(None)
+            del self._running[exec_id]
+
+    async def _follow_report(self, running: _Running) -> None:
+        record = await _read(running.report)
+        if record:
+            ended = _decode(record)
+            if ended is None:
+                running.sandbox.end("malformed report")
+            elif ended.remaining:
+                # The answer says that everything is gone: sweep first.
+                self._sweep(running)
+                await _read(running.report)
+                running.end(ended.kind, ended.value, ended.detail)
+            else:
+                running.end(ended.kind, ended.value, ended.detail)
+                await _read(running.report)
+        if not running.ended.done():
+            # End of file without a report: the sandbox is gone. If only the runner were, its tree could not be
+            # told from others' any more, and the sandbox has to go.
+            cause = await running.sandbox.cause_of_death()
+            running.end("lost", detail=cause)
+        running.finished.set_result(None)
+        try:
+            async with asyncio.timeout(_REAP_DEADLINE_S):
+                await running.execution.wait()
+        except (OpenSafeError, TimeoutError) as error:
+            # The answer is out already. A dead sandbox has nobody left to reap.
+            _log.debug("runner not reaped: %s", error)
+
+    def _sweep(self, running: _Running) -> None:
+        if running.sweeper is None:
+            running.sweeper = asyncio.create_task(self._sweep_until_empty(running))
+
+    async def _sweep_until_empty(self, running: _Running) -> None:
+        try:
+            async with asyncio.timeout(_SWEEP_DEADLINE_S):
+                attempt = 0
+                while not running.finished.done():
+                    await self._kill_descendants(running)
+                    await asyncio.wait((running.finished,), timeout=_SWEEP_AGAIN_S[attempt])
+                    attempt = min(attempt + 1, len(_SWEEP_AGAIN_S) - 1)
+        except (OpenSafeError, TimeoutError) as error:
+            if not running.finished.done():
+                # What can't be killed alone is killed with its sandbox.
+                _log.warning("sandbox %s ends: its program can't be killed (%s)", running.sandbox.sandbox_id, error)
+                running.sandbox.end("kill failed")
+
+    async def _kill_descendants(self, running: _Running) -> None:
+        sandbox = running.sandbox
+        async with sandbox.paused:
+            await self._driver.pause(sandbox.sandbox_id)
+            try:
+                listed = await self._driver.processes(sandbox.sandbox_id)
+                below = descendants(listed, running.execution.pid)
+                await self._driver.signal(sandbox.sandbox_id, below, signal.SIGKILL)
+            finally:
+                await self._driver.resume(sandbox.sandbox_id)
+
+
+def descendants(processes: tuple[GuestProcess, ...], root: int) -> tuple[int, ...]:
+    """Process ids below `root`, without it; none when `root` is not, or no longer, a program of the sentry's."""
+    children: dict[int, list[int]] = {}
+    for one in processes:
+        children.setdefault(one.ppid, []).append(one.pid)
+    if root not in children.get(0, ()):
+        return ()
+    found: list[int] = []
+    seen = {root}
+    queue = [root]
+    while queue:
+        # `seen` guards against a list with a loop, which only a hostile sentry sends.
+        below = [pid for pid in children.get(queue.pop(), ()) if pid not in seen]
+        seen.update(below)
+        found += below
+        queue += below
+    return tuple(found)
+
+
+class _Reported(msgspec.Struct, frozen=True):
+    kind: str
+    value: int
+    detail: str
+    remaining: bool
+
+
+def _decode(record: bytes) -> _Reported | None:
+    """The runner's report; None for what no runner writes."""
+    if len(record) != _RECORD.size:
+        return None
+    kind, stage, value, remaining = _RECORD.unpack(record)
+    if remaining not in (0, 1) or not 0 <= stage < len(_STAGES):
+        return None
+    if kind == _SETUP_FAILED:
+        return _Reported("not_started", value, _STAGES[stage], False)
+    if kind != _LEADER_EXITED:
+        return None
+    if os.WIFEXITED(value):
+        return _Reported("exited", os.WEXITSTATUS(value), "", bool(remaining))
+    if os.WIFSIGNALED(value):
+        return _Reported("signalled", os.WTERMSIG(value), "", bool(remaining))
+    return None
+
+
+async def _read(report: int) -> bytes:
+    """The next record, or b"" at the end of file. Records are written whole."""
+    await process.readable(report)
+    return os.read(report, _RECORD.size)
+
+
+def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, filtered: int | None) -> GuestProgram:
+    """The runner's own command line for a launch. Without a filter only for the self-test's control."""
+    limits, program = launch.limits, launch.program
+    rlimits = {
+        "NPROC": limits.processes,
+        "AS": limits.address_space_bytes,
+        "FSIZE": limits.file_size_bytes,
+        "NOFILE": limits.open_files,
+        "CORE": 0,
+    }
+    options = {
+        "--uid": layout.COMMAND_UID,
+        "--gid": layout.COMMAND_GID,
+        "--runner-uid": layout.SUPERVISOR_UID,
+        "--cwd": program.cwd,
+        "--report-fd": _REPORT_FD,
+    }
+    descriptors = {**streams, _REPORT_FD: report}
+    if filtered is not None:
+        options["--filter-fd"] = _FILTER_FD
+        descriptors[_FILTER_FD] = filtered
+    # The sentry adds root's HOME where there is none.
+    environment = {"HOME": layout.WORKSPACE, **program.env}
+    return GuestProgram(
+        argv=(
+            f"{layout.GUEST_TOOLS}/run",
+            *(str(word) for option in options.items() for word in option),
+            *(word for name, value in rlimits.items() for word in ("--rlimit", f"{name}={value}")),
+            "--",
+            *program.argv,
+        ),
+        env=tuple(f"{name}={value}" for name, value in environment.items()),
+        cwd="/",
+        capabilities=("CAP_SETGID", "CAP_SETUID"),
+        descriptors=descriptors,
+    )
+
+
+def _alive(sandbox: Sandbox) -> None:
+    if sandbox.state != "running":
+        raise SandboxLost("the sandbox does not run", value=sandbox.cause or sandbox.state, remedy="Make a new one.")
+
+
+def _check_program(launch: Launch) -> None:
+    program = launch.program
+    if not is_own_id(launch.exec_id, "exec"):
+        raise InvalidArgument("this is no exec id", value=launch.exec_id)
+    if not program.argv or not program.argv[0]:
+        raise InvalidArgument("argv names no program", value=program.argv)
+    if not program.cwd.startswith("/"):
+        raise InvalidArgument("cwd is not absolute", value=program.cwd)
+    for name in program.env:
+        if not name or "=" in name:
+            raise InvalidArgument("this can't be the name of an environment variable", value=repr(name))
+    for text in (*program.argv, program.cwd, *program.env, *program.env.values()):
+        if "\0" in text:
+            raise InvalidArgument("argv, cwd and environment can't hold NUL", value=repr(text))

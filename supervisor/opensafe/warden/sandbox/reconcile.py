@@ -1,0 +1,80 @@
+"""Clearing up after a warden that died: whatever an earlier life of *this* daemon left is removed, completely.
+
+What to look for is known twice over: from the intents on record, and from the names themselves, since every object
+of ours lies below a directory or a cgroup that belongs to this daemon alone. Another daemon's objects can't be
+found from here. Nothing is adopted: the pipes of a program that runs on are gone with the warden.
+"""
+
+import contextlib
+import logging
+import os
+import pathlib
+import re
+import signal
+from collections.abc import Iterator
+from typing import Final
+
+from ...errors import DriverError, HostUnsuitable
+from .. import kernel
+from . import lifecycle
+from .layout import Layout
+from .limits import Hierarchies
+from .runsc import Runsc
+from .state import State
+
+_log = logging.getLogger(__name__)
+
+_ID: Final = re.compile(r"sb-[0-9a-f]{20}")
+
+
+async def reconcile(layout: Layout, hierarchies: Hierarchies, state: State, runsc: Runsc) -> tuple[str, ...]:
+    """Remove all that is left; what it was. Raises HostUnsuitable when something can't be removed."""
+    removed: list[str] = []
+    for sandbox_id in sorted(state.intended() | hierarchies.present() | _named_in(layout)):
+        try:
+            removed += await lifecycle.remove(layout, hierarchies, runsc, sandbox_id)
+        except (DriverError, OSError, TimeoutError) as error:
+            raise HostUnsuitable(
+                f"a sandbox of an earlier run can't be removed: {error}",
+                value=sandbox_id,
+                remedy="Remove what is named here by hand, then start again.",
+            ) from error
+        state.forget(sandbox_id)
+    removed += _kill_processes(layout)
+    removed += detach_mounts(layout)
+    for one in removed:
+        _log.info("left by an earlier run, removed: %s", one)
+    return tuple(removed)
+
+
+def _named_in(layout: Layout) -> set[str]:
+    names: set[str] = set()
+    for directory in (layout.runsc_root, layout.bundles, layout.namespaces):
+        with contextlib.suppress(FileNotFoundError):
+            names.update(match[0] for entry in os.scandir(directory) if (match := _ID.search(entry.name)))
+    return names
+
+
+def _kill_processes(layout: Layout) -> Iterator[str]:
+    """runsc processes with our root that no cgroup of ours held: those of a create that died before it joined."""
+    root = f"--root={layout.runsc_root}".encode()
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if root in (entry / "cmdline").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+                yield f"process {entry.name}"
+
+
+def detach_mounts(layout: Layout) -> list[str]:
+    """Detach mounts below our run directory: runsc keeps one empty network namespace for its gofers there."""
+    detached: list[str] = []
+    inside = f"{layout.run}/"
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        target = line.split(" ")[4]
+        if target.startswith(inside):
+            with contextlib.suppress(OSError):
+                kernel.detach_mount(target)
+                detached.append(f"mount {target}")
+    return detached

@@ -1,0 +1,57 @@
+"""What the warden has begun to make: written before the first kernel object of a sandbox, removed after the last.
+
+SQLite in WAL mode. A commit reaches the page cache, not the disk, and that is enough: it survives the death of
+this process, and what a power failure takes from the page cache, it takes from the kernel as well.
+"""
+
+import contextlib
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS sandboxes (
+    sandbox_id TEXT PRIMARY KEY,
+    template TEXT NOT NULL,
+    created_unix_ns INTEGER NOT NULL
+) STRICT
+"""
+
+
+class State:
+    """The intents of one daemon."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        """Raises sqlite3.Error."""
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+        self._database.execute(_SCHEMA)
+
+    def intend(self, sandbox_id: str, template: str, created_unix_ns: int) -> None:
+        """A sandbox is about to be made. Raises sqlite3.IntegrityError for an id that is in use."""
+        self._database.execute("INSERT INTO sandboxes VALUES (?, ?, ?)", (sandbox_id, template, created_unix_ns))
+
+    def forget(self, sandbox_id: str) -> None:
+        """Nothing of this sandbox is left."""
+        self._database.execute("DELETE FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,))
+
+    def intended(self) -> set[str]:
+        """Ids of all that were begun and not forgotten."""
+        with contextlib.closing(self._database.execute("SELECT sandbox_id FROM sandboxes")) as rows:
+            return {str(sandbox_id) for (sandbox_id,) in rows}
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+@contextlib.contextmanager
+def opened(path: pathlib.Path) -> Iterator[State]:
+    """The state at `path`, closed on leaving."""
+    state = State(path)
+    try:
+        yield state
+    finally:
+        state.close()

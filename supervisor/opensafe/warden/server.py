@@ -1,0 +1,123 @@
+"""The warden's side of protocol.py: one connection per child process, requests served concurrently.
+
+Every refusal is a typed Failed. An exception that nobody foresaw is logged here and told the peer as INTERNAL in
+fixed words, so that nothing of the warden's inside reaches a front under an attacker's control.
+"""
+
+import asyncio
+import logging
+import socket
+from typing import Final, Protocol
+
+import msgspec
+
+from ..errors import LimitExceeded, OpenSafeError, WardenRefused
+from . import protocol, wire
+
+_log = logging.getLogger(__name__)
+
+_STREAMS: Final = 3
+_decoder = msgspec.msgpack.Decoder(protocol.Request)
+_encoder = msgspec.msgpack.Encoder()
+
+#: What the egress helper may ask.
+HELPER: Final = frozenset({protocol.Status})
+#: What the front may ask.
+FRONT: Final = frozenset(
+    {
+        protocol.CreateSandbox,
+        protocol.DeleteSandbox,
+        protocol.Kill,
+        protocol.ListSandboxes,
+        protocol.Serving,
+        protocol.Start,
+        protocol.Status,
+        protocol.Wait,
+    }
+)
+
+
+class Operations(Protocol):
+    """What the requests do: warden.py."""
+
+    async def answer(self, request: protocol.Request, descriptors: list[int]) -> protocol.Answer:
+        """The answer. Raises OpenSafeError. The descriptors stay the caller's."""
+
+
+class Connection:
+    """One peer. `run` returns when the connection has ended and nothing it asked for is under way."""
+
+    def __init__(self, end: socket.socket, operations: Operations, allowed: frozenset[type]) -> None:
+        self._channel = wire.Channel(end)
+        self._operations = operations
+        self._allowed = allowed
+        self._pending: dict[asyncio.Task[None], protocol.Request] = {}
+
+    async def run(self) -> None:
+        """Serve until the peer is gone or sends what no peer of ours sends."""
+        try:
+            while True:
+                await self._accept(await self._channel.receive())
+        except wire.ConnectionEndedError as end:
+            _log.info("connection to a child ended: %s", end)
+        finally:
+            # A start or a creation is never left half done; a Wait may have no end.
+            for task, request in self._pending.items():
+                if isinstance(request, protocol.Wait):
+                    task.cancel()
+            await asyncio.gather(*self._pending, return_exceptions=True)
+            self._channel.close()
+
+    async def _accept(self, packet: wire.Packet) -> None:
+        try:
+            request = _decoder.decode(packet.data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            packet.close()
+            raise wire.ConnectionEndedError(f"not a request: {error}") from error
+        if len(packet.descriptors) != (_STREAMS if isinstance(request, protocol.Start) else 0):
+            packet.close()
+            raise wire.ConnectionEndedError(f"{type(request).__name__} with {len(packet.descriptors)} descriptors")
+        if len(self._pending) >= protocol.MAX_PENDING:
+            packet.close()
+            await self._answer(
+                _failed(
+                    request.request,
+                    LimitExceeded("too many requests under way", value=len(self._pending), limit=protocol.MAX_PENDING),
+                )
+            )
+            return
+        task = asyncio.create_task(self._serve(request, packet))
+        self._pending[task] = request
+        task.add_done_callback(self._pending.pop)
+
+    async def _serve(self, request: protocol.Request, packet: wire.Packet) -> None:
+        try:
+            if type(request) not in self._allowed:
+                raise WardenRefused("this process may not ask for that", value=type(request).__name__)
+            answer = await self._operations.answer(request, packet.descriptors)
+        except OpenSafeError as error:
+            answer = _failed(request.request, error)
+        except Exception:  # noqa: BLE001 - the boundary: logged in full, told in fixed words
+            _log.exception("%s failed", type(request).__name__)
+            answer = _failed(request.request, OpenSafeError("internal error in the warden; its log says more"))
+        finally:
+            packet.close()
+        await self._answer(answer)
+
+    async def _answer(self, answer: protocol.Answer) -> None:
+        try:
+            await self._channel.send(_encoder.encode(answer))
+        except wire.ConnectionEndedError:
+            # The reader sees the same and ends the connection.
+            return
+
+
+def _failed(request: int, error: OpenSafeError) -> protocol.Failed:
+    return protocol.Failed(
+        request=request,
+        reason=error.reason,
+        message=error.message,
+        value=error.value,
+        limit=error.limit,
+        remedy=error.remedy,
+    )

@@ -1,0 +1,293 @@
+"""The warden: the parts put together, the order of start and stop, and what each request does.
+
+    async with await Warden.start(config, child_command=command) as warden:
+        await warden.serve()
+
+Start, each step of which refuses to go on with a StartError or an AuditError:
+
+1. root, and nobody else on this state directory (a lock held for life);
+2. runsc: present, dated, not too old; cgroup controllers;
+3. reconcile: what an earlier run left is removed;
+4. audit segment and ledger: opened, the ledger's chain verified;
+5. self-test: a real sandbox refuses what it must, and the control shows that the refusal is its doing;
+6. the principals' socket directories, then the children: front and egress helper.
+
+Stop goes the other way: children, programs, sandboxes, files.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import pathlib
+import pwd
+import re
+import secrets
+import socket
+from collections.abc import Iterator
+from typing import Final, Self
+
+from ..config import Config
+from ..errors import AuditError, ConfigError, HostUnsuitable, StartError
+from . import children, protocol, selftest, server, wire
+from .decisions import Decisions
+from .ledger import Ledger
+from .network import sockets
+from .sandbox import reconcile
+from .sandbox.control import ControlDriver
+from .sandbox.layout import Layout
+from .sandbox.lifecycle import Lifecycle
+from .sandbox.limits import Hierarchies
+from .sandbox.programs import Programs
+from .sandbox.runsc import PLATFORM, Runsc, check_version
+from .sandbox.state import State
+from .segments import Segments
+
+_log = logging.getLogger(__name__)
+
+_INSTANCE_BYTES: Final = 5
+#: Work directories that only root looks into.
+_PRIVATE: Final = 0o700
+#: The state and run directories themselves: the audit log and the principals' sockets below are for others.
+_PASSABLE: Final = 0o755
+
+
+class Warden:
+    """A started warden. Made by `start`; `close` undoes it completely."""
+
+    def __init__(self, config: Config, layout: Layout) -> None:
+        self._config = config
+        self._layout = layout
+        self._stack = contextlib.AsyncExitStack()
+        self._version = ""
+        self._removed: tuple[str, ...] = ()
+        self._checks: tuple[protocol.Check, ...] = ()
+        self._segments: Segments
+        self._ledger: Ledger
+        self._decisions: Decisions
+        self._lifecycle: Lifecycle
+        self._programs: Programs
+        self._children: children.Children | None = None
+        #: Set by the front's first Serving, and the loop time of its last.
+        self.front_serves = asyncio.Event()
+        self.heartbeat = 0.0
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def start(cls, config: Config, *, child_command: children.Command | None = None) -> Self:
+        """Start, in the order above. Without `child_command` there are no children: see `connect`."""
+        warden = cls(config, Layout.of(config.paths))
+        try:
+            await warden._start(child_command)
+        except BaseException:
+            await warden.close()
+            raise
+        return warden
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def serve(self) -> None:
+        """Keep the children alive until this is cancelled."""
+        if self._children is None:
+            raise ConfigError("there are no children to keep")
+        await self._children.run()
+
+    async def close(self) -> None:
+        """Stop. Nothing of ours is left in the kernel afterwards."""
+        await self._stack.aclose()
+
+    def connect(self, allowed: frozenset[type] = server.FRONT) -> socket.socket:
+        """The peer's end of a new connection, served until that end is closed or the warden is."""
+        ours, theirs = wire.pair()
+        task = asyncio.create_task(server.Connection(ours, self, allowed).run())
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+        return theirs
+
+    async def answer(self, request: protocol.Request, descriptors: list[int]) -> protocol.Answer:
+        """See server.Operations."""
+        number = request.request
+        match request:
+            case protocol.CreateSandbox():
+                return await self._create(request)
+            case protocol.Start():
+                return await self._start_program(request, descriptors)
+            case protocol.Wait():
+                ending = await self._programs.wait(request.exec_id)
+                return protocol.Ended(
+                    request=number, kind=ending.kind, value=ending.value, detail=ending.detail, run_ns=ending.run_ns
+                )
+            case protocol.Kill():
+                await self._programs.kill(request.exec_id)
+                return protocol.Done(request=number)
+            case protocol.DeleteSandbox():
+                await self._lifecycle.delete(request.sandbox_id)
+                return protocol.Done(request=number)
+            case protocol.ListSandboxes():
+                return protocol.Sandboxes(request=number, sandboxes=self._list())
+            case protocol.Status():
+                return self._status(number)
+            case protocol.Serving():
+                self.heartbeat = asyncio.get_running_loop().time()
+                self.front_serves.set()
+                return protocol.Done(request=number)
+
+    async def _start(self, child_command: children.Command | None) -> None:
+        config, layout, stack = self._config, self._layout, self._stack
+        if os.geteuid() != 0:
+            raise HostUnsuitable("the warden needs root", value=f"uid {os.geteuid()}", remedy="Start it as root.")
+        account = _account(config.service.user)
+        for directory, mode in (
+            *((layout.state, _PASSABLE), (layout.run, _PASSABLE), (layout.runsc_root, _PRIVATE)),
+            *((layout.bundles, _PRIVATE), (layout.namespaces, _PRIVATE)),
+        ):
+            directory.mkdir(mode=mode, parents=True, exist_ok=True)
+        instance = stack.enter_context(_locked_instance(layout.state))
+
+        self._version = await check_version(layout.runsc)
+        hierarchies = Hierarchies.find(instance)
+        try:
+            hierarchies.prepare()
+        except OSError as error:
+            raise HostUnsuitable(f"no cgroup of our own: {error}", remedy="Give the daemon a cgroup tree.") from error
+        stack.callback(hierarchies.remove_parents)
+
+        state = State(layout.state / "warden.db")
+        stack.callback(state.close)
+        runsc, driver = Runsc(layout), ControlDriver(layout)
+        self._removed = await reconcile.reconcile(layout, hierarchies, state, runsc)
+
+        self._segments = Segments(layout.state / "audit", account.pw_gid)
+        stack.callback(self._segments.close)
+        self._ledger = Ledger(layout.state / "ledger.jsonl")
+        stack.callback(self._ledger.close)
+        self._decisions = Decisions(self._segments, self._ledger)
+
+        self._lifecycle = Lifecycle(layout, hierarchies, state, runsc, driver, limit=config.caps.sandboxes)
+        stack.callback(reconcile.detach_mounts, layout)
+        stack.push_async_callback(self._lifecycle.close)
+        self._programs = Programs(driver, self._lifecycle, limit=config.caps.running_calls, on_end=self._record_end)
+        stack.push_async_callback(self._programs.close)
+        stack.push_async_callback(self._end_connections)
+        self._checks = await selftest.run(layout, self._lifecycle, driver)
+
+        if child_command is not None:
+            sockets.prepare(layout.run / "principals", config.principals, account.pw_uid)
+            self._children = children.Children(
+                layout, account, child_command, self._segments.writer, self._serve_child, config.service.drain_s
+            )
+            stack.push_async_callback(self._children.close)
+
+    async def _create(self, request: protocol.CreateSandbox) -> protocol.SandboxMade:
+        started = asyncio.get_running_loop().time()
+        wanted = request.spec
+        with self._lifecycle.reserved(wanted):
+            subject = self._decisions.check(request.decision, wanted)
+            # No await between the check and the entry: the decision is used up before anybody else can use it.
+            position = self._ledger.append(
+                "sandbox", sandbox_id=wanted.sandbox_id, leaf=request.decision.leaf, subject=subject
+            )
+            await self._ledger.durable(position)
+            await self._lifecycle.create(wanted)
+        taken = asyncio.get_running_loop().time() - started
+        return protocol.SandboxMade(request=request.request, sandbox_id=wanted.sandbox_id, create_ns=int(taken * 1e9))
+
+    async def _start_program(self, request: protocol.Start, descriptors: list[int]) -> protocol.Started:
+        launch = request.launch
+        with self._programs.reserved(launch):
+            subject = self._decisions.check(request.decision, launch)
+            # As in _create.
+            position = self._ledger.append(
+                "start",
+                sandbox_id=launch.sandbox_id,
+                exec_id=launch.exec_id,
+                leaf=request.decision.leaf,
+                subject=subject,
+            )
+            await self._ledger.durable(position)
+            stdin, stdout, stderr = descriptors
+            await self._programs.start(launch, stdin, stdout, stderr)
+        return protocol.Started(request=request.request, exec_id=launch.exec_id)
+
+    def _record_end(self, exec_id: str, sandbox_id: str) -> None:
+        try:
+            self._ledger.append("end", sandbox_id=sandbox_id, exec_id=exec_id)
+        except AuditError as error:
+            # What it started is on record; every further start is refused by the same error.
+            _log.error("the end of %s is not in the ledger: %s", exec_id, error)
+
+    def _list(self) -> tuple[protocol.SandboxState, ...]:
+        return tuple(
+            protocol.SandboxState(
+                sandbox_id=one.sandbox_id,
+                template=one.spec.template,
+                state=one.state,
+                created_unix_ns=one.created_unix_ns,
+                cause=one.cause,
+            )
+            for one in self._lifecycle.all()
+        )
+
+    def _status(self, request: int) -> protocol.StatusReport:
+        return protocol.StatusReport(
+            request=request,
+            runsc_version=self._version,
+            runsc_platform=PLATFORM,
+            checks=self._checks,
+            sandboxes=len(self._lifecycle),
+            programs=len(self._programs),
+            ledger_size=self._ledger.size,
+            append_only=self._segments.append_only,
+            removed_at_start=self._removed,
+        )
+
+    async def _serve_child(self, role: children.Role, end: socket.socket) -> None:
+        if role is children.Role.HELPER:
+            await server.Connection(end, self, server.HELPER).run()
+            return
+        await server.Connection(end, self, server.FRONT).run()
+        # The pipes' other ends went with the front: what runs on has nobody who would hear of it.
+        await self._programs.kill_all()
+
+    async def _end_connections(self) -> None:
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+
+def _account(user: str) -> pwd.struct_passwd:
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        raise HostUnsuitable(
+            "the service user does not exist", value=user, remedy="`make setup` makes it; or set service.user."
+        ) from None
+    if account.pw_uid == 0:
+        raise HostUnsuitable("the service user is root", value=user, remedy="Set service.user to an unprivileged one.")
+    return account
+
+
+@contextlib.contextmanager
+def _locked_instance(state: pathlib.Path) -> Iterator[str]:
+    """The name that tells this daemon's kernel objects from another's; locked for as long as it is in use."""
+    descriptor = os.open(state / "instance", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StartError(
+                "another daemon runs on this state directory", value=state, remedy="Stop it, or set other paths."
+            ) from None
+        instance = os.read(descriptor, 2 * _INSTANCE_BYTES).decode("ascii", "replace")
+        if re.fullmatch(rf"[0-9a-f]{{{2 * _INSTANCE_BYTES}}}", instance) is None:
+            instance = secrets.token_hex(_INSTANCE_BYTES)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, instance.encode(), 0)
+        yield instance
+    finally:
+        os.close(descriptor)
