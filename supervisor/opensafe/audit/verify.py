@@ -21,7 +21,7 @@ from .segment import read_lines, segment_paths
 
 _T = TypeVar("_T")
 
-LEDGER: Final = pathlib.PurePath("warden", "ledger.jsonl")
+LEDGER: Final = "ledger.jsonl"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ while, bounded in number and bytes, so that a client that lost its connection ge
 
 import asyncio
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -97,8 +97,9 @@ class LiveCall:
     async def reconsidered(self) -> Verdict | None:
         """Of a parked call: the second verdict, None where the call ended without one."""
         waiting = asyncio.create_task(self._reconsidered.wait())
+        either: set[asyncio.Future[Any]] = {waiting, self.outcome}
         try:
-            await asyncio.wait({waiting, self.outcome}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
         return await asyncio.shield(self.verdict) if self._reconsidered.is_set() else None

@@ -165,6 +165,13 @@ class Sessions:
             if state.sandbox_id not in known or state.sandbox_id not in alive:
                 await self._warden.delete_sandbox(state.sandbox_id)
 
+    async def end_all(self) -> None:
+        """The daemon stops, and with it every sandbox: put that on record."""
+        for row in self._store.sandboxes():
+            session = self._store.session(row.session_id)
+            if session is not None:
+                await self._record(row.sandbox_id, session, "daemon stopped")
+
     async def _delete(self, row: SandboxRow, cause: str) -> None:
         await self._warden.delete_sandbox(row.sandbox_id)
         session = self._store.session(row.session_id)

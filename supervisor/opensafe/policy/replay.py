@@ -8,7 +8,6 @@ executed. What it must take as given is what the arguments don't show: principal
 
 import pathlib
 from collections.abc import Callable, Iterable
-from typing import Final
 
 import msgspec
 
@@ -20,9 +19,8 @@ from opensafe.normalize.tools import Registry
 
 from .bundle import load
 from .engine import Engine
+from .location import archived_path
 from .subject import build_launch, call_input
-
-ARCHIVE: Final = "bundles"
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +32,10 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayer:
-    """Holds one engine per bundle revision met. `close` frees them."""
+    """Holds one engine per bundle met in the state directory's archive. `close` frees them."""
 
-    def __init__(self, archive: pathlib.Path, registry: Registry) -> None:
-        self._archive = archive
+    def __init__(self, state: pathlib.Path, registry: Registry) -> None:
+        self._state = state
         self._registry = registry
         self._engines: dict[str, Engine] = {}
 
@@ -98,15 +96,8 @@ class Replayer:
     def _engine(self, record: DecisionRecord) -> Engine:
         bundle = record.bundles["opensafe"]
         if bundle.digest not in self._engines:
-            loaded = load(archived(self._archive, bundle.digest))
+            loaded = load(archived_path(self._state, bundle.digest))
             if loaded.digest != bundle.digest or loaded.revision != bundle.revision:
                 raise BundleRefused("the archived bundle is another one", value=loaded.revision, limit=bundle.revision)
             self._engines[bundle.digest] = Engine(loaded, deadline_ms=1000)
         return self._engines[bundle.digest]
-
-
-def archived(directory: pathlib.Path, digest: str) -> pathlib.Path:
-    """Where the bundle of that archive digest is kept. Raises BundleRefused for what is no digest."""
-    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-        raise BundleRefused("a bundle is named by its SHA-256", value=digest)
-    return directory / f"{digest}.tar.gz"

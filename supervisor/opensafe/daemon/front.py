@@ -1,0 +1,191 @@
+"""The front: unprivileged, everything a client can talk to.
+
+    front CONNECTION AUDIT BUNDLE SETTINGS
+
+CONNECTION and AUDIT are descriptors from the warden, BUNDLE is the archived bundle's SHA-256, SETTINGS the checked
+configuration as JSON (the file itself may lie where this user can't read).
+
+Start: bundle, index, log (verified and folded), agreement with the warden about what lives, calls that an earlier
+run left open ended as lost, then the sockets. Stop, on SIGTERM: NOT_SERVING, no new calls, running ones drained,
+sockets closed, log closed.
+"""
+
+import asyncio
+import contextlib
+import pathlib
+import signal
+import socket
+import sys
+from typing import Final
+
+import msgspec
+import structlog
+
+from opensafe import __version__
+from opensafe.api.server import Api, Services
+from opensafe.audit.log import AuditLog
+from opensafe.audit.segment import segment_paths
+from opensafe.config import Config
+from opensafe.control.judge import Judge
+from opensafe.control.permits import Permits
+from opensafe.control.reviews import Reviews
+from opensafe.control.sessions import Sessions
+from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StartError
+from opensafe.gate import Gate
+from opensafe.model.calls import Principal
+from opensafe.model.ids import now_us
+from opensafe.model.records import Bundle, DaemonRecord
+from opensafe.normalize.tools import DEFAULT_REGISTRY
+from opensafe.policy.bundle import load
+from opensafe.policy.engine import Engine
+from opensafe.policy.location import archived_path
+from opensafe.state.store import Store
+from opensafe.telemetry.spans import Tracing
+from opensafe.warden.children import REFUSES
+from opensafe.warden.client import WardenClient
+
+from .log import configure
+
+_HEARTBEAT_S: Final = 5.0
+_STOP_GRACE_S: Final = 1.0
+
+_log = structlog.get_logger()
+
+
+class Front:
+    """All parts of the front, made in `start`, ended in the reverse order by `close`."""
+
+    def __init__(self, config: Config, bundle_digest: str) -> None:
+        self._config = config
+        self._digest = bundle_digest
+        self._stack = contextlib.AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, connection: int, audit: int) -> None:
+        """Make everything, in the order of the module's docstring."""
+        config, stack, caps = self._config, self._stack, self._config.caps
+        state = pathlib.Path(config.paths.state)
+        own = state / "front"
+        cache = own / "cache"
+        cache.mkdir(mode=0o700, exist_ok=True)
+        loaded = load(archived_path(state, self._digest), cache_dir=cache)
+        bundle = Bundle(revision=loaded.revision, digest=loaded.digest)
+        engine = Engine(
+            loaded,
+            deadline_ms=config.policy.deadline_ms,
+            memory_bytes=config.policy.memory_bytes,
+            cache_dir=cache,
+        )
+        stack.callback(engine.close)
+        warden = WardenClient(socket.socket(fileno=connection))
+        stack.push_async_callback(warden.close)
+        tracing = Tracing.configured(config.telemetry.otlp_endpoint, own, config.telemetry.file_bytes, __version__)
+        stack.callback(tracing.close)
+        store = Store(own / "index.sqlite")
+        stack.callback(store.close)
+        log = AuditLog(audit, segment_paths(state)[-1], store.fold, len(segment_paths(state)) - 1)
+        stack.push_async_callback(log.close)
+        await log.open()
+
+        principals = {name: Principal(name=name, roles=settings.roles) for name, settings in config.principals.items()}
+        judge = Judge(DEFAULT_REGISTRY, engine, bundle, log, tracing, caps.review_ttl_s, caps.permit_ttl_s)
+        sessions = Sessions(judge, log, store, warden, tracing, caps)
+        reviews = Reviews(log, store, caps)
+        permits = Permits(DEFAULT_REGISTRY, judge, log, store, sessions, tracing, caps)
+        gate = Gate(DEFAULT_REGISTRY, judge, log, store, sessions, reviews, warden, tracing, caps, principals)
+        await sessions.reconcile()
+        lost = await gate.recover()
+        await log.append(self._record("started", bundle, lost))
+        stack.push_async_callback(self._stopped, log, bundle, sessions)
+
+        api = Api(
+            Services(
+                gate=gate,
+                judge=judge,
+                log=log,
+                store=store,
+                sessions=sessions,
+                reviews=reviews,
+                permits=permits,
+                warden=warden,
+            ),
+            principals,
+            pathlib.Path(config.paths.run) / "principals",
+            caps.arguments_bytes,
+            with_reflection=config.service.reflection,
+        )
+        await api.start()
+        stack.push_async_callback(self._drain, api, gate)
+        for work in (gate.watch_expiry(), permits.watch_expiry(), self._heartbeat(warden)):
+            self._tasks.append(asyncio.create_task(work))
+        _log.info("serving", bundle=bundle.revision, records=log.head.size, lost_calls=lost)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`, or until one of the tasks that keep the front alive fails."""
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            done, _ = await asyncio.wait({stopping, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                await task
+        finally:
+            stopping.cancel()
+
+    async def close(self) -> None:
+        """Stop."""
+        await self._stack.aclose()
+
+    async def _drain(self, api: Api, gate: Gate) -> None:
+        await api.not_serving()
+        await gate.drain(self._config.service.drain_s)
+        await api.stop(_STOP_GRACE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _stopped(self, log: AuditLog, bundle: Bundle, sessions: Sessions) -> None:
+        try:
+            await sessions.end_all()
+            await log.append(self._record("stopped", bundle, 0))
+        except AuditError as error:
+            _log.error("the stop is not on record", error=str(error))
+
+    async def _heartbeat(self, warden: WardenClient) -> None:
+        while True:
+            await warden.serving()
+            await asyncio.sleep(_HEARTBEAT_S)
+
+    @staticmethod
+    def _record(state: str, bundle: Bundle, lost: int) -> DaemonRecord:
+        return DaemonRecord(
+            time_us=now_us(), state=state, version=__version__, bundles={"opensafe": bundle}, lost_calls=lost
+        )
+
+
+async def _main(connection: int, audit: int, bundle_digest: str, settings: str) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    front = Front(msgspec.json.decode(settings, type=Config), bundle_digest)
+    try:
+        await front.start(connection, audit)
+        await front.run(stop)
+    finally:
+        await front.close()
+
+
+def main(arguments: list[str]) -> int:
+    """Run the front; 78 where another start would not help."""
+    configure("front")
+    connection, audit, bundle_digest, settings = arguments
+    try:
+        asyncio.run(_main(int(connection), int(audit), bundle_digest, settings))
+    except (StartError, BundleRefused, AuditError) as error:
+        _log.error("refuses to start", error=str(error))
+        return REFUSES
+    except OpenSafeError as error:
+        _log.error("ends", error=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
