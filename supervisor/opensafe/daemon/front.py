@@ -41,8 +41,8 @@ from opensafe.policy.engine import Engine
 from opensafe.policy.location import archived_path
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
-from opensafe.warden.children import REFUSES
 from opensafe.warden.client import WardenClient
+from opensafe.warden.protocol import REFUSES
 
 from .log import configure
 

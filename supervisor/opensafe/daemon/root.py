@@ -20,7 +20,8 @@ from opensafe import __version__
 from opensafe.config import Config, load
 from opensafe.errors import ConfigError, OpenSafeError
 from opensafe.policy.location import archived_path
-from opensafe.warden.children import REFUSES, Code, Role
+from opensafe.warden.children import Code, Role
+from opensafe.warden.protocol import REFUSES
 from opensafe.warden.warden import Warden
 
 from .log import configure

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from ..errors import StartError
-from . import process, wire
+from . import process, protocol, wire
 from .sandbox.layout import Layout
 
 _log = logging.getLogger(__name__)
@@ -30,8 +30,6 @@ _BACKOFF_MAX_S: Final = 5.0
 _STEADY_S: Final = 30.0
 #: What a child takes to stop after its own drain.
 _STOP_MARGIN_S: Final = 10.0
-#: Exit status (EX_CONFIG) of a child for which starting again would not help.
-REFUSES: Final = 78
 #: Prepends the bound source to the path of an isolated interpreter, which ignores PYTHONPATH.
 _BOOT: Final = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -110,7 +108,7 @@ class Children:
             code = await self._life(role)
             if self._stopping.is_set():
                 return
-            if code == REFUSES:
+            if code == protocol.REFUSES:
                 raise StartError(f"the {role.value} refuses to start", remedy="Its message stands above.")
             if loop.time() - started > _STEADY_S:
                 delay = _BACKOFF_FIRST_S

@@ -24,6 +24,9 @@ MAX_PACKET: Final = 512 * 1024
 #: Requests of one peer that may be under way at once.
 MAX_PENDING: Final = 4096
 
+#: Exit status (EX_CONFIG) of a child for which another start would not help.
+REFUSES: Final = 78
+
 Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 Id = Annotated[str, msgspec.Meta(pattern=r"^(sb|exec)-[0-9a-f]{20}$")]
 
@@ -82,7 +85,7 @@ class Status(_Message, frozen=True):
 
 
 class Serving(_Message, frozen=True):
-    """The front serves. Sent once it does and every few seconds after: a front that falls silent hangs. Answer: Done."""
+    """The front serves. Sent when it begins to and every few seconds after; a silent front hangs. Answer: Done."""
 
 
 Request = CreateSandbox | DeleteSandbox | ListSandboxes | Start | Wait | Kill | Status | Serving

@@ -97,6 +97,11 @@ class Warden:
             raise ConfigError("there are no children to keep")
         await self._children.run()
 
+    async def stop_children(self) -> None:
+        """Tell the children to drain and end; `serve` returns when they have."""
+        if self._children is not None:
+            await self._children.close()
+
     async def close(self) -> None:
         """Stop. Nothing of ours is left in the kernel afterwards."""
         await self._stack.aclose()
