@@ -202,6 +202,26 @@ test_allow_tool_bash_workspace_allow_assignment_only if {
 	sample.allowed_by(verdict, "tool.bash.workspace.allow")
 }
 
+test_allow_tool_bash_workspace_allow_own_program if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`./run.sh`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_own_path if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`/workspace/app`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_block_default_deny_own_dots if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`./../tmp/x`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_foreign_path if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`/opt/x`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
 test_block_default_deny_git_option if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-c`, `alias.x=!id`, `x`])]))
 	sample.blocked_by(verdict, "default.deny")

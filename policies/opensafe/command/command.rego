@@ -52,6 +52,12 @@ ordinary(command) if {
 
 ordinary(command) if networked(command)
 
+# The workspace's own programs, by path: as ordinary as a script of the workspace.
+ordinary(command) if {
+	_plain(command)
+	_own(command.argv[0])
+}
+
 # Assignments and redirections without a program.
 ordinary(command) if {
 	command.program == ""
@@ -142,6 +148,12 @@ _has_code(command, language) if {
 _has_code(command, _) if {
 	some argument in command.argv
 	argument in {"-c", "-e", "-p", "-E", "-r", "--eval", "--print", "eval"}
+}
+
+_own(path) if {
+	some root in ["./", "/workspace/"]
+	startswith(path, root)
+	not contains(path, "..")
 }
 
 _plain(command) if {

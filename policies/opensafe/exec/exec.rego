@@ -164,6 +164,11 @@ _covered(item) if command.from_stdin(item)
 
 _covered(item) if item.opaque == true
 
+_covered(item) if {
+	some wrapper in item.via
+	config.programs.install_always[wrapper]
+}
+
 # Blocked by a rule that names it better than default.deny would.
 _covered(item) if {
 	some name in array.concat([item.program], item.via)
@@ -185,20 +190,18 @@ _runners contains item.program if {
 _runners contains item.program if {
 	_substituted
 	some item in input.call.commands
-	item.program in {"eval", "source", "."}
-}
-
-_runners contains item.program if {
-	_substituted
-	some item in input.call.commands
 	config.programs.interpreters[item.program]
 }
 
 _runners contains name if {
 	_substituted
 	some name in command.names
-	config.programs.shells[name]
+	_runs_text(name)
 }
+
+_runs_text(name) if config.programs.shells[name]
+
+_runs_text(name) if name in {"eval", "source", "."}
 
 _substituted if {
 	some item in input.call.commands

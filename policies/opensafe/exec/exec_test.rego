@@ -112,6 +112,11 @@ test_missing_tool_exec_package_script_deny if {
 	sample.blocked_by(verdict, "tool.bash.network.deny")
 }
 
+test_block_tool_exec_package_script_deny_eval_wrapper if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`curl`, `docs.python.org`]), {"position": "substitution"}), sample.with_field(sample.command([`id`]), {"via": ["eval"]})]))
+	sample.blocked_by(verdict, "tool.exec.package.script.deny")
+}
+
 test_block_tool_exec_preload_deny if {
 	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`python3`, `test_suite.py`])], "env": {"LD_PRELOAD": "/workspace/x.so"}}))
 	sample.blocked_by(verdict, "tool.exec.preload.deny")
@@ -154,6 +159,11 @@ test_review_tool_exec_package_install_review_always if {
 
 test_review_tool_exec_package_install_review_bare if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`yarn`])]))
+	sample.reviewed_by(verdict, "tool.exec.package.install.review")
+}
+
+test_review_tool_exec_package_install_review_wrapper if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `thing`]), sample.with_field(sample.command([`thing`]), {"via": ["npx"]})]))
 	sample.reviewed_by(verdict, "tool.exec.package.install.review")
 }
 
