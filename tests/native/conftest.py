@@ -1,6 +1,6 @@
+import contextlib
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
 
@@ -9,23 +9,27 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@contextlib.contextmanager
+def open_directory(prefix):
+    """A directory that every user can reach and root owns: pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+        path = pathlib.Path(name)
+        path.chmod(0o755)
+        yield path
+
+
 @pytest.fixture(scope="session")
 def native():
-    """A fresh build of native/, in a directory that every user can reach."""
-    out = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-native-"))
-    out.chmod(0o755)
-    subprocess.run(["make", "-s", "-C", ROOT / "native", f"OUT={out}", "all"], check=True)
-    yield out
-    shutil.rmtree(out)
+    """A fresh build of native/."""
+    with open_directory("opensafe-native-") as out:
+        subprocess.run(["make", "-s", "-C", ROOT / "native", f"OUT={out}", "all"], check=True)
+        yield out
 
 
 @pytest.fixture
 def open_dir():
-    """A directory that every user can reach and root owns: pytest's own are closed to others."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-native-test-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
+    with open_directory("opensafe-native-test-") as path:
+        yield path
 
 
 @pytest.fixture
