@@ -270,7 +270,7 @@ int guest_main(char **argv, char **environment) {
         sys_wait_any(&status, 0);
         return give_up(&call, report_fd);
     }
-    set_capabilities(0);
+    set_capabilities(0); /* removing cannot fail */
     /* The runner must not hold the program's streams open: their reader waits for end of file. */
     sys_close_range(0, (unsigned)report_fd - 1);
     sys_close_range((unsigned)report_fd + 1, ~0U);
