@@ -54,7 +54,7 @@ class Native:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """`build/policy`: the signed policy bundle, made from policies/ by opa."""
+    """`build/policy.bundle.tar.gz`: the policy bundle, tested and made from policies/ with opa."""
 
     site: Site
     name: str = "bundle"
@@ -62,7 +62,7 @@ class Bundle:
     @property
     def path(self) -> Path:
         """The bundle."""
-        return self.site.build / "policy" / "bundle.tar.gz"
+        return self.site.build / "policy.bundle.tar.gz"
 
     @property
     def _stamp(self) -> Stamp:
@@ -91,9 +91,10 @@ class Bundle:
                 "opensafe.policy.build",
                 "--opa",
                 self.site.prefix / "bin" / "opa",
-                "--output",
-                self.path,
+                "--policies",
                 self.site.root / "policies",
+                "--out",
+                self.path,
             ],
             remedy="a policy doesn't compile or its test fails: see the output of opa",
         )

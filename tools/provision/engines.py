@@ -185,7 +185,7 @@ class Engine:
 
     def _pinned_version(self) -> str:
         text = (self._module / "go.mod").read_text()
-        found = re.search(rf"^require {re.escape(self._pin['module'])} (\S+)$", text, re.MULTILINE)
+        found = re.search(rf"^(?:require |\t){re.escape(self._pin['module'])} (\S+)", text, re.MULTILINE)
         if found is None:
             raise StepError(f"{self._module}/go.mod requires no {self._pin['module']}", "restore the file")
         return found[1]

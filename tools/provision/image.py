@@ -3,8 +3,8 @@
 It is built beside its place and moved in whole, so that a sandbox never starts on half an image. The manifest
 holds a digest over the sorted tree, by which the warden can tell that it is the tree that was built.
 
-Not in the tree, on purpose: device nodes (the sentry has its own), set-user-id bits, the build host's resolv.conf
-and host name.
+Not in the tree, on purpose: device nodes (the sentry has its own), set-user-id bits, and the build host's resolv.conf,
+hosts and host name.
 """
 
 import hashlib
@@ -27,9 +27,11 @@ from .site import Site
 SCHEMA = "opensafe.image/1"
 HOOKS = (
     'chroot "$1" find / -xdev -perm /6000 -exec chmod ug-s {} +',
-    'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
+    'rm -f "$1/etc/hostname"',
     'rm -rf "$1/var/cache/debconf" "$1/var/log" "$1/usr/share/doc" "$1/usr/share/man" "$1/usr/share/locale"',
-    'install -d -m 0755 "$1/var/log" "$1/workspace"',
+    'install -d -m 0755 "$1/var/log"',
+    # What a sandbox gets mounted has its place here already, or runsc would make it in the image at first use.
+    'install -d -m 0755 "$1/.opensafe" "$1/dev/shm" "$1/workspace" && : >"$1/etc/hosts" && : >"$1/etc/resolv.conf"',
 )
 
 

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Installs from a checkout that is set up: `make install` calls it. The environment is built from the runtime lock
+# beside the one in place and then exchanged, so that a failure leaves the old installation working.
+set -eu
+
+cd "$(dirname -- "$0")/.."
+. deploy/layout.sh
+umask 022
+setup=${OPENSAFE_PREFIX:-/opt/opensafe}
+uv=build/uv/bin/uv
+export UV_NO_CONFIG=1 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy
+
+say() { echo "install: $*"; }
+
+say "building the package"
+rm -rf build/wheel build/lib build/bdist.*
+mkdir -p build/wheel
+.venv/bin/python -c 'import setuptools.build_meta as b; b.build_wheel("build/wheel")' >build/wheel/log 2>&1 || {
+    tail -n 15 build/wheel/log >&2
+    say "the package can't be built: see above" >&2
+    exit 1
+}
+wheel=$(echo build/wheel/opensafe-*.whl)
+
+say "environment in $target/venv"
+mkdir -p "$target/bin" "$target/share/doc"
+rm -rf "$target/venv.new"
+"$uv" venv --quiet --relocatable --python "$(readlink -f .venv/bin/python)" "$target/venv.new"
+"$uv" pip sync --quiet --python "$target/venv.new" --require-hashes --compile-bytecode requirements.lock
+"$uv" pip install --quiet --python "$target/venv.new" --offline --no-deps --compile-bytecode "$wheel"
+rm -rf "$target/venv.old"
+[ ! -e "$target/venv" ] || mv "$target/venv" "$target/venv.old"
+rm -f "$target/venv.new/.lock" # uv leaves it writable by all
+mv "$target/venv.new" "$target/venv"
+rm -rf "$target/venv.old"
+ln -sfn ../venv/bin/opensafe "$target/bin/opensafe"
+
+say "programs, image and bundle in $target"
+if [ "$target" != "$setup" ]; then
+    install -m 0755 "$setup/bin/opa" "$setup/bin/runsc" "$target/bin/"
+    rm -rf "$target/images.new"
+    cp -a "$setup/images" "$target/images.new"
+    rm -rf "$target/images"
+    mv "$target/images.new" "$target/images"
+fi
+install -D -m 0755 build/native/launch "$target/libexec/launch"
+for program in init run file probe; do
+    install -D -m 0755 "build/native/guest/$program" "$target/libexec/guest/$program"
+done
+install -m 0644 build/policy.bundle.tar.gz "$target/share/policy.bundle.tar.gz"
+install -m 0644 docs/install.md "$target/share/doc/install.md"
+
+say "unit $unit, account $sysusers"
+mkdir -p "$(dirname "$unit")" "$(dirname "$sysusers")" "$(dirname "$config")"
+sed "s#/opt/opensafe#$PREFIX#g" deploy/systemd/opensafe.service >"$unit"
+install -m 0644 deploy/systemd/opensafe.sysusers.conf "$sysusers"
+
+if [ -e "$config" ]; then
+    say "$config is left as it is; the example goes beside it"
+    config=$config.example
+fi
+if [ "$PREFIX" = /opt/opensafe ]; then
+    install -m 0640 deploy/opensafe.toml "$config"
+else
+    # Another prefix is not the daemon's default, so the paths below it are spelled out.
+    sed "s,^# \(.*\"\)/opt/opensafe,\1$PREFIX," deploy/opensafe.toml >"$config"
+    chmod 0640 "$config"
+fi
+
+rm -rf build/lib build/bdist.* supervisor/opensafe.egg-info
+say "done; start it with: systemctl daemon-reload && systemctl enable --now opensafe"

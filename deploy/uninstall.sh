@@ -1,0 +1,20 @@
+#!/bin/sh
+# Removes what install.sh and the set-up put under the prefix, and the unit. Configuration, state (the records!) and
+# the account stay: they are the operator's.
+set -eu
+
+cd "$(dirname -- "$0")/.."
+. deploy/layout.sh
+
+if [ -z "$DESTDIR" ] && [ -d /run/systemd/system ]; then
+    systemctl disable --now opensafe.service 2>/dev/null || true
+fi
+rm -f "$unit" "$sysusers" "$config.example"
+for name in venv venv.new venv.old images images.new libexec share; do
+    rm -rf "${target:?}/$name"
+done
+rm -f "$target/bin/opensafe" "$target/bin/opa" "$target/bin/runsc"
+rmdir "$target/bin" "$target" 2>/dev/null || true
+
+echo "uninstall: removed $target and $unit"
+echo "uninstall: kept $config, /var/lib/opensafe and the user opensafe"

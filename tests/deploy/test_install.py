@@ -1,0 +1,83 @@
+"""`make install` and `make uninstall`, into a directory of the test's own."""
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "/srv/opensafe"
+
+
+def _make(script, destination, **variables):
+    environment = {**os.environ, "DESTDIR": str(destination), "PREFIX": PREFIX, **variables}
+    return subprocess.run(["sh", f"deploy/{script}.sh"], cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def destination(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("destination")
+    installed = _make("install", directory)
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    return directory
+
+
+def test_the_installed_command_runs_from_its_own_environment(destination):
+    program = destination / PREFIX.lstrip("/") / "bin" / "opensafe"
+    helped = subprocess.run([program, "--help"], cwd="/", capture_output=True, text=True)
+    assert helped.returncode == 0, helped.stderr
+    python = program.resolve().parent / "python"
+    where = subprocess.run([python, "-c", "import opensafe; print(opensafe.__file__)"], cwd="/", capture_output=True)
+    assert where.stdout.decode().startswith(str(destination))
+
+
+def test_development_tools_are_not_installed(destination):
+    packages = destination / PREFIX.lstrip("/") / "venv/lib/python3.11/site-packages"
+    assert (packages / "wasmtime").is_dir()
+    assert not (packages / "pytest").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "images/base/manifest.json",
+     "share/policy.bundle.tar.gz"],
+)  # fmt: skip
+def test_everything_the_daemon_reads_is_under_the_prefix(destination, name):
+    assert (destination / PREFIX.lstrip("/") / name).is_file()
+
+
+def test_unit_and_configuration_name_the_prefix_and_not_the_destination(destination):
+    unit = (destination / "usr/local/lib/systemd/system/opensafe.service").read_text()
+    assert f"ExecStart={PREFIX}/bin/opensafe up" in unit
+    configuration = destination / "etc/opensafe/opensafe.toml"
+    assert tomllib.loads(configuration.read_text())["paths"]["runsc"] == f"{PREFIX}/bin/runsc"
+    assert configuration.stat().st_mode & 0o777 == 0o640
+    for text in (unit, configuration.read_text()):
+        assert str(destination) not in text
+        assert "/opt/opensafe" not in text
+
+
+def test_nothing_is_writable_by_others(destination):
+    loose = [
+        path
+        for path in destination.rglob("*")
+        if not path.is_symlink() and "rootfs" not in path.parts and path.stat().st_mode & 0o022
+    ]
+    assert loose == []
+
+
+@pytest.mark.parametrize("prefix", ["relative", "/", ""])
+def test_a_prefix_that_would_hit_the_host_is_refused(tmp_path, prefix):
+    refused = _make("uninstall", tmp_path, PREFIX=prefix, OPENSAFE_PREFIX="/")
+    assert refused.returncode == 2
+    assert "absolute directory" in refused.stderr
+
+
+def test_uninstall_keeps_the_configuration_and_removes_the_rest(destination):
+    changed = destination / "etc/opensafe/opensafe.toml"
+    changed.write_text("# mine\n")
+    removed = _make("uninstall", destination)
+    assert removed.returncode == 0, removed.stderr
+    assert [path for path in destination.rglob("*") if path.is_file()] == [changed]

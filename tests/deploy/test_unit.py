@@ -1,0 +1,68 @@
+"""The systemd unit: valid, and as confined as it says."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from opensafe import config
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "deploy" / "systemd" / "opensafe.service"
+SYSUSERS = ROOT / "deploy" / "systemd" / "opensafe.sysusers.conf"
+
+# Out of 100, as `systemd-analyze security` counts. What is left is root, namespaces, cgroups and the network.
+EXPOSURE = 54
+
+
+def _analyze(*arguments):
+    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True)
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The unit with programs that exist, which is what `verify` asks for besides the syntax."""
+    unit = tmp_path / "opensafe.service"
+    unit.write_text(UNIT.read_text().replace("/opt/opensafe/bin/opensafe", "/bin/true"))
+    return unit
+
+
+def test_the_unit_is_valid(installed):
+    verified = _analyze("verify", "--man=no", str(installed))
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+def test_an_unknown_setting_would_be_seen(installed):
+    installed.write_text(installed.read_text().replace("ProtectSystem=strict", "ProtectTheSystem=strict"))
+    assert "ProtectTheSystem" in _analyze("verify", "--man=no", str(installed)).stderr
+
+
+def test_the_exposure_stays_below_its_threshold():
+    analyzed = _analyze("security", "--offline=true", f"--threshold={EXPOSURE}", str(UNIT))
+    assert analyzed.returncode == 0, analyzed.stdout
+
+
+def test_the_exposure_of_an_unconfined_unit_is_above_it(tmp_path):
+    unit = tmp_path / "opensafe.service"
+    unit.write_text("[Service]\nExecStart=/bin/true\n")
+    assert _analyze("security", "--offline=true", f"--threshold={EXPOSURE}", str(unit)).returncode != 0
+
+
+def test_the_account_is_the_one_that_the_daemon_drops_to(tmp_path):
+    (tmp_path / "etc").mkdir()
+    made = subprocess.run(
+        ["systemd-sysusers", f"--root={tmp_path}", "--dry-run", str(SYSUSERS)], capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    user = config.Config().service.user
+    assert re.search(rf"Creating user '{user}' .* with UID", made.stderr + made.stdout)
+
+
+def test_the_example_configuration_is_accepted_and_says_the_defaults(tmp_path):
+    example = ROOT / "deploy" / "opensafe.toml"
+    assert config.load(example) == config.Config()
+
+    spelled_out = tmp_path / "opensafe.toml"
+    spelled_out.write_text(re.sub(r"^# (\w+ = )", r"\1", example.read_text(), flags=re.MULTILINE))
+    assert config.load(spelled_out) == config.Config()
