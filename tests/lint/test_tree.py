@@ -108,3 +108,12 @@ def _locks():
 def test_every_package_has_a_docstring():
     packages = [name for name in _sources() if name.endswith("__init__.py") and name.startswith("supervisor/")]
     assert [name for name in packages if not _text(name).lstrip().startswith(('"""', 'r"""'))] == []
+
+
+def test_every_dependency_has_its_version_and_reason_on_record():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    runtime, dev = project["project"]["dependencies"], project["dependency-groups"]["dev"]
+    tables, _, _ = _text("docs/dependencies.md").partition("## Not from the Python package index")
+    rows = re.findall(r"^\| ([a-z0-9-]+) \| ([0-9.]+) \|", tables, re.MULTILINE)
+    assert sorted(f"{name}=={version}" for name, version in rows) == sorted([*runtime, *dev])
