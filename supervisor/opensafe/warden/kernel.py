@@ -4,12 +4,9 @@ Every failure is an OSError with errno and the path or name it was about. Nothin
 """
 
 import array
-import contextlib
 import ctypes
 import fcntl
 import os
-import select
-import signal
 import struct
 from typing import Final
 
@@ -38,11 +35,6 @@ def unshare_network() -> None:
     _check(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
 
 
-def join_network(namespace: int) -> None:
-    """Put the calling *thread* into the network namespace behind the descriptor `namespace`."""
-    _check(_libc.setns(namespace, CLONE_NEWNET), "setns(CLONE_NEWNET)")
-
-
 def bind_mount(source: str, target: str) -> None:
     """Bind `source` at the existing `target`."""
     _check(_libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(MS_BIND), None), target)
@@ -65,11 +57,24 @@ def set_append_only(descriptor: int, on: bool) -> bool:
     return True
 
 
-def exit_status(pidfd: int) -> int | None:
-    """Raw wait status of the process behind `pidfd`, of which we need not be the parent.
+def exit_status(pid: int, pidfd: int) -> int | None:
+    """Raw wait status of a process that has ended and need not be our child; None where the kernel does not tell."""
+    zombie = _status_of_zombie(pid)
+    return _status_of_reaped(pidfd) if zombie is None else zombie
 
-    None where the kernel does not tell (before 6.15) or the process was not yet reaped.
-    """
+
+def _status_of_zombie(pid: int) -> int | None:
+    """From /proc/PID/stat (proc_pid_stat(5): state is field 3, exit_code is field 52)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b") ")[2].split()
+    except OSError:
+        return None
+    return int(fields[-1]) if fields and fields[0] == b"Z" else None
+
+
+def _status_of_reaped(pidfd: int) -> int | None:
+    """From the pidfd itself, since Linux 6.15."""
     info = bytearray(_PIDFD_INFO_SIZE)
     struct.pack_into("<Q", info, 0, PIDFD_INFO_EXIT)
     try:
@@ -81,16 +86,3 @@ def exit_status(pidfd: int) -> int | None:
         return None
     (status,) = struct.unpack_from("<i", info, _PIDFD_INFO_EXIT_CODE_OFFSET)
     return int(status)
-
-
-def kill_process(pidfd: int) -> None:
-    """SIGKILL; a process that is gone already is no error."""
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-
-
-def has_ended(pidfd: int) -> bool:
-    """Whether the process behind `pidfd` has exited (it may still be a zombie)."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))

@@ -48,7 +48,7 @@ async def run(layout: Layout, lifecycle: Lifecycle, driver: Driver) -> tuple[Che
         await lifecycle.create(spec)
     programs = Programs(driver, lifecycle, limit=_PROGRAMS_MAX)
     try:
-        probe = _Probe(layout, driver, programs, spec.sandbox_id)
+        probe = Probe(layout, driver, programs, spec.sandbox_id)
         addresses = ("127.0.0.1", *await asyncio.to_thread(_other_addresses))
         checks = (
             await _system_call(probe),
@@ -68,7 +68,7 @@ async def run(layout: Layout, lifecycle: Lifecycle, driver: Driver) -> tuple[Che
     return checks
 
 
-class _Probe:
+class Probe:
     """`probe` run in the sandbox as a call is, in the sandbox without the filter, and bare on the host."""
 
     def __init__(self, layout: Layout, driver: Driver, programs: Programs, sandbox_id: str) -> None:
@@ -116,7 +116,7 @@ class _Probe:
         )
 
 
-async def _system_call(probe: _Probe) -> Check:
+async def _system_call(probe: Probe) -> Check:
     answer, control = await probe.confined(*_UNSHARE), await probe.unfiltered(*_UNSHARE)
     return Check(
         name="system call",
@@ -127,7 +127,7 @@ async def _system_call(probe: _Probe) -> Check:
     )
 
 
-async def _path(probe: _Probe, directory: pathlib.Path) -> Check:
+async def _path(probe: Probe, directory: pathlib.Path) -> Check:
     nonce = secrets.token_hex(16)
     canary = directory / f"canary-{secrets.token_hex(4)}"
     canary.write_text(nonce)
@@ -146,7 +146,7 @@ async def _path(probe: _Probe, directory: pathlib.Path) -> Check:
     )
 
 
-async def _address(probe: _Probe, address: str) -> Check:
+async def _address(probe: Probe, address: str) -> Check:
     arrived = 0
 
     def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -91,6 +91,11 @@ class Warden:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    def audit(self) -> int:
+        """The descriptor that a front gets for its audit records."""
+        return self._segments.writer
+
     async def serve(self) -> None:
         """Keep the children alive until this is cancelled."""
         if self._children is None:

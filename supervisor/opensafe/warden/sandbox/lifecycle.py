@@ -98,7 +98,7 @@ class Sandbox:
             if role is not None:
                 # From here on the descriptor names the process, whatever happens to the number.
                 with contextlib.suppress(ProcessLookupError):
-                    self._watchers.append(asyncio.create_task(self._watch(os.pidfd_open(pid), role)))
+                    self._watchers.append(asyncio.create_task(self._watch(pid, os.pidfd_open(pid), role)))
 
     async def unwatch(self) -> None:
         """Stop watching."""
@@ -107,14 +107,15 @@ class Sandbox:
         await asyncio.gather(*self._watchers, return_exceptions=True)
         self._watchers.clear()
 
-    async def _watch(self, pidfd: int, role: str) -> None:
+    async def _watch(self, pid: int, pidfd: int, role: str) -> None:
         try:
             await process.readable(pidfd)
             if self.death.done():
                 return
-            cause = "killed" if self.deleting else self.cgroup.cause_of_death()
             # A sentry without its gofer would serve on with I/O errors, a gofer alone has no purpose.
-            self.end(cause or _describe(role, kernel.exit_status(pidfd)))
+            self.cgroup.kill()
+            cause = "killed" if self.deleting else self.cgroup.cause_of_death()
+            self.end(cause or _describe(role, kernel.exit_status(pid, pidfd)))
         finally:
             os.close(pidfd)
 

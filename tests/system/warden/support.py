@@ -1,0 +1,217 @@
+"""A host directory for one daemon, a front's pen, and a caller's hands for programs."""
+
+import asyncio
+import dataclasses
+import os
+import pathlib
+import shutil
+import tempfile
+
+from opensafe.config import Caps, Config, Paths, Service
+from opensafe.model.calls import Program
+from opensafe.model.chain import Head, seal
+from opensafe.model.ids import new_id
+from opensafe.model.limits import CallLimits, SandboxLimits
+from opensafe.model.sandbox import Launch, SandboxSpec
+from opensafe.warden import kernel
+from opensafe.warden.client import WardenClient
+from opensafe.warden.protocol import Ended, RecordRef
+from opensafe.warden.sandbox.layout import Layout
+
+IMAGES = os.environ.get("OPENSAFE_TEST_IMAGES", "/opt/opensafe/images")
+RUNSC = os.environ.get("OPENSAFE_TEST_RUNSC", "/opt/opensafe/bin/runsc")
+
+
+class Host:
+    """State and run directories of one daemon below /run: pytest's own are closed to the service user."""
+
+    def __init__(self, native: pathlib.Path, **changes):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-test-", dir="/run"))
+        self.root.chmod(0o755)
+        paths = Paths(
+            state=str(self.root / "s"), run=str(self.root / "r"), runsc=RUNSC, native=str(native), images=IMAGES
+        )
+        self.config = Config(paths=paths, service=Service(user="nobody"), caps=Caps(**changes))
+        self.layout = Layout.of(paths)
+
+    @property
+    def instance(self) -> str:
+        file = self.layout.state / "instance"
+        return file.read_text() if file.exists() else "-"
+
+    def leftovers(self) -> list[str]:
+        """What the kernel still holds that only this daemon can have made."""
+        return [*self.processes(), *self.mounts(), *self.cgroups(), *self.files()]
+
+    def processes(self) -> list[str]:
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    command = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if str(self.layout.run).encode() in command:
+                    found.append(f"process {entry.name} {command[:200]!r}")
+        return found
+
+    def mounts(self) -> list[str]:
+        lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+        return [f"mount {line}" for line in lines if str(self.root) in line]
+
+    def cgroups(self) -> list[str]:
+        return [f"cgroup {path}" for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/opensafe/{self.instance}")]
+
+    def files(self) -> list[str]:
+        made = (self.layout.bundles, self.layout.namespaces)
+        return [f"file {path}" for directory in made if directory.exists() for path in directory.iterdir()]
+
+    def remove(self) -> None:
+        for segment in (self.layout.state / "audit").glob("segment-*"):
+            descriptor = os.open(segment, os.O_RDONLY)
+            kernel.set_append_only(descriptor, False)
+            os.close(descriptor)
+        shutil.rmtree(self.root)
+
+
+class Front:
+    """Writes decision records as the front does: on the descriptor that the warden hands out."""
+
+    def __init__(self, audit: int):
+        self._audit = audit
+        self._head = Head()
+        self._offset = os.fstat(audit).st_size
+
+    def write(self, record: dict) -> RecordRef:
+        sealed = seal(self._head, record)
+        self._head = sealed.head
+        os.write(self._audit, sealed.line + b"\n")
+        ref = RecordRef(segment=0, offset=self._offset, length=len(sealed.line), leaf=sealed.leaf)
+        self._offset += len(sealed.line) + 1
+        return ref
+
+    def decide(self, subject, action: str = "allow") -> RecordRef:
+        digest = None if subject is None else subject.subject_digest()
+        decision = {"kind": "decision", "decision_id": new_id("dec"), "subject": digest, "result": {"action": action}}
+        return self.write(decision)
+
+
+@dataclasses.dataclass
+class Done:
+    """A program that ended, and what it wrote."""
+
+    ended: Ended
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+
+class Pipe:
+    """One pipe; `take` hands an end over, `close` closes what is left."""
+
+    def __init__(self):
+        self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
+        self._open = {self.reader, self.writer}
+
+    def shut(self, *ends: int) -> None:
+        for end in ends:
+            if end in self._open:
+                self._open.discard(end)
+                os.close(end)
+
+    def close(self) -> None:
+        self.shut(*tuple(self._open))
+
+
+class Running:
+    """One started program: read its output while it runs, then its end."""
+
+    def __init__(self, client: WardenClient, launch: Launch, streams: tuple[Pipe, Pipe, Pipe]):
+        self.client, self.launch = client, launch
+        self._stdin, self._stdout, self._stderr = streams
+        self.out, self.err = bytearray(), bytearray()
+        self._readers = [
+            asyncio.create_task(asyncio.to_thread(self._collect, pipe, into))
+            for pipe, into in ((self._stdout, self.out), (self._stderr, self.err))
+        ]
+
+    @staticmethod
+    def _collect(pipe: Pipe, into: bytearray) -> None:
+        while chunk := os.read(pipe.reader, 65536):
+            into += chunk
+
+    async def said(self, text: bytes) -> None:
+        """Until `text` is in the output."""
+        while text not in self.out:
+            assert not self._readers[0].done(), f"ended without {text!r}: {bytes(self.out)!r} {bytes(self.err)!r}"
+            await asyncio.sleep(0.002)
+
+    async def feed(self, data: bytes) -> None:
+        await asyncio.to_thread(os.write, self._stdin.writer, data)
+
+    def end_input(self) -> None:
+        self._stdin.shut(self._stdin.writer)
+
+    async def kill(self) -> None:
+        await self.client.kill(self.launch.exec_id)
+
+    async def end(self) -> Done:
+        ended = await self.client.wait(self.launch.exec_id)
+        await asyncio.gather(*self._readers)
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            pipe.close()
+        return Done(ended, bytes(self.out), bytes(self.err))
+
+
+class Caller:
+    """A sandbox and what is done in it."""
+
+    def __init__(self, client: WardenClient, front: Front):
+        self.client, self.front = client, front
+        self.spec = SandboxSpec(sandbox_id=new_id("sb"))
+
+    async def create(self, limits: SandboxLimits | None = None, template: str = "base") -> "Caller":
+        self.spec = SandboxSpec(sandbox_id=new_id("sb"), template=template, limits=limits or SandboxLimits())
+        await self.client.create_sandbox(self.spec, self.front.decide(self.spec))
+        return self
+
+    async def delete(self) -> None:
+        await self.client.delete_sandbox(self.spec.sandbox_id)
+
+    def launch(self, *argv: str, profile: str = "default", env=None, cwd="/workspace", **limits) -> Launch:
+        program = Program(argv=argv, env={"PATH": "/usr/bin:/bin"} if env is None else env, cwd=cwd)
+        return Launch(
+            sandbox_id=self.spec.sandbox_id,
+            exec_id=new_id("exec"),
+            program=program,
+            profile=profile,
+            limits=CallLimits(**limits),
+        )
+
+    async def start(self, launch: Launch, decision: RecordRef | None = None) -> Running:
+        streams = (Pipe(), Pipe(), Pipe())
+        try:
+            await self.client.start(
+                launch, decision or self.front.decide(launch), streams[0].reader, streams[1].writer, streams[2].writer
+            )
+        except BaseException:
+            for pipe in streams:
+                pipe.close()
+            raise
+        streams[0].shut(streams[0].reader)
+        streams[1].shut(streams[1].writer)
+        streams[2].shut(streams[2].writer)
+        return Running(self.client, launch, streams)
+
+    async def run(self, *argv: str, stdin: bytes = b"", **options) -> Done:
+        running = await self.start(self.launch(*argv, **options))
+        if stdin:
+            await running.feed(stdin)
+        running.end_input()
+        return await running.end()
+
+    async def sh(self, script: str, **options) -> Done:
+        return await self.run("bash", "-c", script, **options)
