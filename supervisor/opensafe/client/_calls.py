@@ -51,8 +51,9 @@ async def stream(
             await call.done_writing()
         else:
             feeder = asyncio.create_task(_feed(call, stdin), name="opensafe-stdin")
-        # Read on after the outcome: the daemon ends the stream, and a cancel would reach it as one.
-        while isinstance(message := await call.read(), exec_pb2.ExecResponse):
+        # Iterate, don't read(): after a write that came too late, read() drops what the daemon had sent before.
+        # Go on after the outcome: the daemon ends the stream, and leaving early would reach it as a cancel.
+        async for message in call:
             event = _wire.event(message)
             ended = isinstance(event, Ended)
             yield event

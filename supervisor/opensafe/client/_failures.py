@@ -1,7 +1,7 @@
 """From a failed RPC to the exception of `opensafe.errors` that the daemon meant.
 
-The daemon sends google.rpc.ErrorInfo in `grpc-status-details-bin` (domain "opensafe", reason as in errors.py).
-A failure without one is the connection's or gRPC's own, and is told apart by asking the socket.
+The daemon sends google.rpc.ErrorInfo in `grpc-status-details-bin`: domain "opensafe", the reason as in errors.py, the
+error's texts as metadata. A failure without one is the connection's or gRPC's own, and is told apart by asking the socket.
 """
 
 import errno
@@ -54,7 +54,7 @@ def translate(error: grpc.aio.AioRpcError, path: pathlib.Path) -> OpenSafeError:
         kind = _BY_REASON.get(info.reason, OpenSafeError)
         told = info.metadata
         return kind(
-            error.details() or info.reason,
+            told.get("message") or error.details() or info.reason,
             value=told.get("value", ""),
             limit=told.get("limit", ""),
             remedy=told.get("remedy", ""),

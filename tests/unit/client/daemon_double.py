@@ -9,9 +9,8 @@ import urllib.parse
 from contextlib import asynccontextmanager
 
 import grpc
-from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
 
 from opensafe import errors
 from opensafe._proto.v1 import (
@@ -29,33 +28,18 @@ from opensafe._proto.v1 import (
     session_pb2,
     session_pb2_grpc,
 )
+from opensafe.api.status import to_status
 
 SANDBOX = "sb-00000000000000000001"
 SESSION = "ses-00000000000000000001"
 REVIEW = "rev-00000000000000000001"
 DIGEST = "d" * 64
 EVERY_BYTE = bytes(range(256))
-CODES = {
-    "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,
-    "NOT_FOUND": grpc.StatusCode.NOT_FOUND,
-    "LIMIT_EXCEEDED": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "UNAVAILABLE": grpc.StatusCode.UNAVAILABLE,
-    "NOT_PERMITTED": grpc.StatusCode.PERMISSION_DENIED,
-}
 
 
 async def fail(context, error):
     """End the RPC as the daemon does for one of our exceptions."""
-    info = error_details_pb2.ErrorInfo(
-        reason=error.reason,
-        domain="opensafe",
-        metadata={"value": error.value, "limit": error.limit, "remedy": error.remedy},
-    )
-    packed = any_pb2.Any()
-    packed.Pack(info)
-    code = CODES.get(error.reason, grpc.StatusCode.INTERNAL)
-    status = status_pb2.Status(code=code.value[0], message=error.message, details=[packed])
-    await context.abort(code, error.message, (("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort_with_status(rpc_status.to_status(to_status(error)))
 
 
 def decision(action=common_pb2.ACTION_ALLOW, **rule):
@@ -191,6 +175,7 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
     async def hang(self, start, arguments, requests, context):
         yield decision()
         yield exec_pb2.ExecResponse(started=exec_pb2.StartedCall(exec_id="exec-1"))
+        self.double.hanging.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -268,7 +253,7 @@ class DaemonDouble:
     def __init__(self, path):
         self.path = path
         self.opened, self.closed, self.started = [], [], []
-        self.cancelled = asyncio.Event()
+        self.hanging, self.cancelled = asyncio.Event(), asyncio.Event()
         self.largest = 0
         self.holds = True
         self.finished = self.rejected = self.asked_size = None
