@@ -1,0 +1,77 @@
+"""`opensafe audit`: the record, as it is written and as it verifies."""
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opensafe.config import Paths
+
+from . import options
+
+if TYPE_CHECKING:
+    from opensafe.client import AuditRecord, Client
+
+group = typer.Typer(help="The record of every decision and outcome.", no_args_is_help=True)
+
+STATE = pathlib.Path(Paths().state)
+
+
+@group.command("tail")
+def tail(
+    last: Annotated[int, typer.Option("--last", "-n", min=0, max=10_000, help="Records to start with.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with records as they are written.")] = False,
+    principal: options.Principal = None,
+    json: options.Json = False,
+) -> int:
+    """Print records, one a line, as they stand in the log (byte for byte unless to a terminal)."""
+    import sys
+
+    import msgspec
+
+    from . import present
+    from .connect import ask
+    from .report import encode, report
+
+    collected: list[dict[str, Any]] = []
+
+    def take(record: "AuditRecord") -> None:
+        if json and not follow:
+            collected.append({"index": record.index, "leaf": record.leaf, "record": msgspec.json.decode(record.line)})
+        elif sys.stdout.isatty():
+            present.out(record.line.decode(errors="replace"))
+        else:
+            sys.stdout.buffer.write(record.line + b"\n")
+            sys.stdout.buffer.flush()
+
+    async def work(client: "Client") -> None:
+        async for record in client.tail_audit(last, follow=follow):
+            take(record)
+
+    ask(principal, work)
+    if json and not follow:
+        present.raw(encode(report("audit-tail", {"records": len(collected)}, {"records": collected})))
+    return 0
+
+
+@group.command("verify")
+def verify(
+    state: Annotated[
+        pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")
+    ] = STATE,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Judge every allow again, with the archived bundle of its revision.")
+    ] = False,
+    json: options.Json = False,
+) -> int:
+    """Verify audit log and ledger, and hold them against each other. Needs no daemon."""
+    from . import exits, present, verification
+    from .report import encode
+
+    found = verification.run(state, replay=replay)
+    if json:
+        present.raw(encode(verification.as_report(found)))
+    else:
+        for line in verification.lines(found):
+            present.out(line)
+    return exits.Exit.OK if found.report.ok else exits.Exit.GOAL_MISSED

@@ -1,0 +1,147 @@
+"""What `run` and `call` share: a place to run in, the call's streams passed through, and what is said at its end.
+
+Output is written as the bytes that came, without a buffer of our own, so that a slow reader slows the program
+instead of filling memory.
+"""
+
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from opensafe.client import CallResult, Client, Decided, Ended, Event, Stderr, Stdout, Verdict
+from opensafe.errors import OpenSafeError
+from opensafe.model.decision import Action
+from opensafe.model.outcome import Outcome, OutcomeKind
+
+from . import exits, present, streams
+from .report import encode, report, text_or_base64
+
+#: The agent's name in traces of calls made from a shell.
+AGENT: Final = "opensafe-cli"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """One call as the command line asks for it."""
+
+    tool: str
+    arguments: dict[str, Any]
+    call_id: str | None = None
+    sandbox_id: str | None = None
+    keep: bool = False
+    wait: bool = False
+    json: bool = False
+    pass_stdin: bool = False
+
+
+async def perform(client: Client, wish: Wish) -> int:
+    """Run the call and return the exit status. Raises the exceptions of opensafe.errors."""
+    call_id = wish.call_id or f"cli-{secrets.token_hex(8)}"
+    stdin = streams.read(0) if wish.pass_stdin and streams.is_piped(0) else None
+    async with _place(client, wish) as (session_id, sandbox_id):
+        place = (session_id, sandbox_id, call_id, wish.tool, wish.arguments)
+        if wish.json:
+            result = await client.run_call(*place, stdin=stdin, wait_for_review=wish.wait)
+            present.raw(encode(_report(wish, call_id, result)))
+            return exits.of_outcome(result.outcome)
+        return await _pass_through(wish, call_id, client.call(*place, stdin=stdin, wait_for_review=wish.wait))
+
+
+async def _pass_through(wish: Wish, call_id: str, events: AsyncGenerator[Event, None]) -> int:
+    status: int = exits.Exit.LOST
+    verdict: Verdict | None = None
+    async with aclosing(events):
+        async for event in events:
+            match event:
+                case Stdout(data):
+                    streams.write(1, data)
+                case Stderr(data):
+                    streams.write(2, data)
+                case Decided(verdict):
+                    if wish.wait and verdict.action is Action.REVIEW:
+                        _say_verdict(f"waiting for a reviewer: {wish.tool}", verdict)
+                case Ended(outcome) if verdict is not None:
+                    status = exits.of_outcome(outcome)
+                    _say_end(wish, call_id, verdict, outcome)
+    return status
+
+
+@asynccontextmanager
+async def _place(client: Client, wish: Wish) -> AsyncIterator[tuple[str, str]]:
+    """The session and sandbox to run in; what was made for this call alone ends with it."""
+    if wish.sandbox_id is not None:
+        sandbox = await client.get_sandbox(wish.sandbox_id)
+        yield sandbox.session_id, sandbox.sandbox_id
+        return
+    session_id = await client.create_session(AGENT)
+    kept = False
+    try:
+        with present.progress("making a sandbox"):
+            made = await client.create_sandbox(session_id)
+        kept = wish.keep
+        if kept:
+            present.say(f"kept sandbox {made.sandbox_id}; remove it with `opensafe sandbox rm {made.sandbox_id}`")
+        yield session_id, made.sandbox_id
+    finally:
+        if not kept:
+            await _close(client, session_id)
+
+
+async def _close(client: Client, session_id: str) -> None:
+    try:
+        await client.close_session(session_id)
+    except OpenSafeError as error:  # the call's own end is what the caller asked for
+        present.say(f"session {session_id} was not closed: {error}")
+
+
+def _say_end(wish: Wish, call_id: str, verdict: Verdict, outcome: Outcome) -> None:
+    """Say what the exit status alone would leave open; an ordinary end is silent."""
+    match outcome.kind:
+        case OutcomeKind.BLOCKED:
+            _say_verdict(f"blocked by policy: {wish.tool}", verdict)
+        case OutcomeKind.REVIEW_PENDING:
+            _say_verdict(f"parked for review: {wish.tool}", verdict, then=_how_to_go_on(wish, call_id))
+        case OutcomeKind.EXITED:
+            pass
+        case _:
+            present.say(f"{wish.tool} {present.outcome_text(outcome)}")
+    if outcome.truncated:
+        present.say(f"output was cut; written were {outcome.stdout_bytes} + {outcome.stderr_bytes} bytes")
+
+
+def _say_verdict(headline: str, verdict: Verdict, *, then: str = "") -> None:
+    present.say(headline)
+    for line in present.verdict_lines(verdict, then=then):
+        present.note(line)
+
+
+def _how_to_go_on(wish: Wish, call_id: str) -> str:
+    if wish.sandbox_id is None:
+        return "The sandbox was for this call alone: use --wait, or --sandbox with one that stays."
+    return f"Once approved it runs, once; the same command with --call-id {call_id} shows how it ended."
+
+
+def _report(wish: Wish, call_id: str, result: CallResult) -> dict[str, Any]:
+    verdict, outcome = result.verdict, result.outcome
+    return report(
+        "call",
+        {
+            "action": verdict.action,
+            "outcome": outcome.kind,
+            "exit_code": outcome.exit_code,
+            "decision_ms": verdict.decision_ns / 1e6,
+            "run_ms": outcome.run_ns / 1e6,
+        },
+        {
+            "call_id": call_id,
+            "tool": wish.tool,
+            "verdict": verdict,
+            "outcome": outcome,
+            "stdout": text_or_base64(result.stdout),
+            "stderr": text_or_base64(result.stderr),
+            "stdout_dropped_bytes": result.stdout_dropped,
+            "stderr_dropped_bytes": result.stderr_dropped,
+        },
+    )

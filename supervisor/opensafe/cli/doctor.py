@@ -1,0 +1,99 @@
+"""`opensafe doctor`: does this host bear what OpenSafe promises, and does the daemon that runs keep it?"""
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opensafe.config import DEFAULT_PATH, Config, load
+from opensafe.errors import ConfigError, OpenSafeError
+
+from . import options
+
+if TYPE_CHECKING:
+    from opensafe.client import Client, DaemonStatus
+
+    from .checks import Check
+
+
+def doctor(
+    config: Annotated[
+        pathlib.Path, typer.Option("--config", metavar="FILE", help="The daemon's settings.")
+    ] = DEFAULT_PATH,
+    principal: options.Principal = None,
+    json: options.Json = False,
+) -> int:
+    """Check the host, the daemon and its self-test, and look for leftovers. Exit status 0 only where all holds."""
+    from . import exits, host, leftovers, present
+    from .checks import check
+    from .report import encode, report
+
+    settings, checks = _settings(config)
+    seen = host.look(settings)
+    checks += seen.checks
+    status, of_daemon = _daemon(principal, pathlib.Path(settings.paths.run))
+    checks += of_daemon
+    left = leftovers.find(pathlib.Path(settings.paths.run))
+    value = "none" if not left else "; ".join(left)
+    checks.append(check("leftovers", not left, value, "Start the daemon: it removes what an earlier one left."))
+
+    failed = [item for item in checks if not item.ok]
+    if json:
+        summary = {
+            "ok": not failed,
+            "checks": len(checks),
+            "failed": len(failed),
+            "runsc_version": status.runsc_version if status else seen.runsc,
+            "runsc_platform": status.runsc_platform if status else "",
+            "opa_version": seen.opa,
+            "bundle_revision": status.bundle_revision if status else "",
+        }
+        details = {"checks": checks, "daemon": status, "leftovers": left}
+        present.raw(encode(report("doctor", summary, details, runsc=seen.runsc, opa=seen.opa)))
+    else:
+        for item in checks:
+            present.out(f"{'ok  ' if item.ok else 'FAIL'}  {item.name:<22}  {item.value}")
+            if item.remedy:
+                present.out(f"{'':28}  {item.remedy}")
+        present.out(f"{len(checks) - len(failed)} of {len(checks)} checks hold")
+    return exits.Exit.OK if not failed else exits.Exit.GOAL_MISSED
+
+
+def _settings(path: pathlib.Path) -> "tuple[Config, list[Check]]":
+    from .checks import check
+
+    try:
+        return load(path), [check("config", True, path, "")]
+    except ConfigError as error:
+        return Config(), [check("config", False, error.message, error.remedy)]
+
+
+def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | None, list[Check]]":
+    """What the daemon says of itself; without one a single check that says so."""
+    from .checks import check
+    from .connect import ask
+
+    async def work(client: "Client") -> "tuple[DaemonStatus, bool]":
+        return await client.status(), await client.health()
+
+    try:
+        status, serving = ask(principal, work, run=run)
+    except OpenSafeError as error:
+        return None, [check("daemon", False, error.message, error.remedy or "Start it with `opensafe up`.")]
+    checks = [
+        check("daemon", serving, f"version {status.version}", "It drains or has lost a part of it: see its log."),
+        check("platform", status.runsc_platform == "systrap", status.runsc_platform, "Only systrap is supported."),
+        check("revision", bool(status.bundle_revision), status.bundle_revision, "Start it with a policy bundle."),
+        check(
+            "append-only",
+            status.append_only,
+            "set" if status.append_only else "not set",
+            "Put the state directory on a file system with the append-only attribute (ext4, xfs, btrfs).",
+        ),
+        check("self-test", bool(status.checks), f"{len(status.checks)} checks", "Start the daemon anew."),
+    ]
+    for test in status.checks:
+        answers = f"refused: {test.answer}; control: {test.control_answer}"
+        remedy = "A layer does not hold: stop the daemon and look at its log."
+        checks.append(check(f"self-test {test.name}", test.refused and test.control_succeeded, answers, remedy))
+    return status, checks

@@ -1,0 +1,30 @@
+"""Options that several commands share, spelled once."""
+
+from typing import Annotated
+
+import typer
+
+Principal = Annotated[
+    str | None,
+    typer.Option(
+        "--principal",
+        "-p",
+        metavar="NAME",
+        help="Speak as NAME: its socket below /run/opensafe. Default: OPENSAFE_SOCKET, else the first usable one.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+SandboxId = Annotated[
+    str | None,
+    typer.Option("--sandbox", metavar="ID", help="Run there. Default: a sandbox for this call alone."),
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the sandbox that was made, and print its id on stderr.")]
+Wait = Annotated[bool, typer.Option("--wait", help="If the call is parked, wait for the reviewer's verdict.")]
+CallId = Annotated[
+    str | None,
+    typer.Option(
+        "--call-id",
+        metavar="ID",
+        help="Your id for the call, unique in its session. The same call sent again under it runs once.",
+    ),
+]

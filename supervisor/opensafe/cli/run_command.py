@@ -1,0 +1,46 @@
+"""`opensafe run`: one program under the Exec tool, used like the program itself."""
+
+from typing import Annotated, Any
+
+import typer
+
+from . import options
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="CMD", help="The program and its arguments.")],
+    sandbox: options.SandboxId = None,
+    keep: options.Keep = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.05, help="Deadline of the call.")
+    ] = None,
+    cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Directory in the sandbox.")] = None,
+    wait: options.Wait = False,
+    call_id: options.CallId = None,
+    principal: options.Principal = None,
+    json: options.Json = False,
+) -> int:
+    """Run a program in a sandbox, if policy allows.
+
+    Its output is passed through as bytes, and its exit status is this command's. Standard input is passed on where
+    it is a pipe or a file, and closed otherwise. Write -- before a program whose name starts with a dash.
+    """
+    from . import calls
+    from .connect import ask
+
+    arguments: dict[str, Any] = {"argv": command}
+    if timeout is not None:
+        arguments["timeout_ms"] = round(timeout * 1000)
+    if cwd is not None:
+        arguments["cwd"] = cwd
+    wish = calls.Wish(
+        tool="Exec",
+        arguments=arguments,
+        call_id=call_id,
+        sandbox_id=sandbox,
+        keep=keep,
+        wait=wait,
+        json=json,
+        pass_stdin=True,
+    )
+    return ask(principal, lambda client: calls.perform(client, wish))

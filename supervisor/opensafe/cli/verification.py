@@ -1,0 +1,93 @@
+"""What `audit verify` does: the logs against each other, and on request every allow against its archived bundle.
+
+Runs offline and trusts no process: it needs the state directory, and for the ledger the right to read it.
+"""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from opensafe.audit.verify import Finding, Report, allowed_decisions, verify_state
+from opensafe.model.chain import ChainBrokenError
+from opensafe.model.records import DecisionRecord
+
+from .report import report
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """The report with the findings of the replay in it. replayed: allows judged again, None if not asked for."""
+
+    report: Report
+    replayed: int | None = None
+
+
+def run(state: pathlib.Path, *, replay: bool) -> Verification:
+    """Verify `state`. Raises AuditError where there is nothing to read."""
+    found = verify_state(state)
+    if not replay:
+        return Verification(report=found)
+    replayed, diverged = _replay(state)
+    findings = (*found.findings, *diverged)
+    return Verification(report=msgspec.structs.replace(found, ok=not findings, findings=findings), replayed=replayed)
+
+
+def _replay(state: pathlib.Path) -> tuple[int, list[Finding]]:
+    from opensafe.normalize.tools import DEFAULT_REGISTRY
+    from opensafe.policy.replay import Replayer
+
+    done = 0
+
+    def seen() -> None:
+        nonlocal done
+        done += 1
+
+    replayer = Replayer(state, DEFAULT_REGISTRY)
+    try:
+        diverged = replayer.replay(_allows(state), seen)
+    finally:
+        replayer.close()
+    return done, [
+        Finding(
+            kind="allow_not_reproduced", where="audit", index=one.index, message=f"{one.decision_id}: {one.message}"
+        )
+        for one in diverged
+    ]
+
+
+def _allows(state: pathlib.Path) -> Iterator[tuple[int, DecisionRecord]]:
+    try:
+        for allowed in allowed_decisions(state):
+            yield allowed.index, allowed.record
+    except ChainBrokenError:
+        return  # a finding of verify_state; what stands behind the break proves nothing
+
+
+def as_report(verified: Verification) -> dict[str, Any]:
+    """The `--json` report."""
+    found = verified.report
+    summary = {
+        "ok": found.ok,
+        "records": found.records,
+        "decisions": found.decisions,
+        "executions": found.executions,
+        "ledger_entries": found.ledger_entries,
+        "replayed": verified.replayed,
+        "findings": len(found.findings),
+        "log_bytes": found.bytes,
+        "head": found.head,
+    }
+    return report("audit-verify", summary, {"findings": found.findings})
+
+
+def lines(verified: Verification) -> Iterator[str]:
+    """The same for people."""
+    found = verified.report
+    for finding in found.findings:
+        yield f"{finding.where} {finding.index}: {finding.kind}: {finding.message}"
+    yield f"audit log: {found.records} records, {found.decisions} decisions, head {found.head}"
+    yield f"ledger: {found.ledger_entries} entries, {found.executions} executions"
+    if verified.replayed is not None:
+        yield f"replay: {verified.replayed} allows judged again"
+    yield "verified" if found.ok else f"NOT VERIFIED: {len(found.findings)} findings"

@@ -1,0 +1,156 @@
+"""Everything but `run` and `call`: reports, help, usage."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opensafe.cli.exits import MEANINGS, Exit
+
+ROOT = Path(__file__).resolve().parents[3]
+GROUPS = [[], ["sandbox"], ["review"], ["audit"], ["policy"]]
+COMMANDS = [
+    ["up"],
+    ["doctor"],
+    ["run"],
+    ["call"],
+    *[["sandbox", name] for name in ("create", "list", "show", "rm")],
+    *[["review", name] for name in ("list", "show", "approve", "reject")],
+    *[["audit", name] for name in ("tail", "verify")],
+    ["policy", "status"],
+]
+
+
+@pytest.mark.parametrize("words", [*GROUPS, *COMMANDS], ids=lambda words: " ".join(words) or "opensafe")
+async def test_everything_has_help(opensafe, words):
+    ended = await opensafe(*words, "--help")
+    assert ended.status == 0
+    assert b"Usage: opensafe" in ended.stdout
+    assert max(len(line) for line in ended.stdout.decode().splitlines()) <= 100
+
+
+async def test_help_and_documentation_list_every_exit_status(opensafe):
+    shown = (await opensafe("--help")).stdout.decode()
+    documented = (ROOT / "docs/cli.md").read_text()
+    for code, meaning in MEANINGS.items():
+        assert f"{int(code):>3}  {meaning}" in shown
+        assert f"| {int(code)} |" in documented
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_documentation_lists_every_command(words):
+    assert f"opensafe {' '.join(words)}" in (ROOT / "docs/cli.md").read_text()
+
+
+def test_help_loads_neither_grpc_nor_the_client():
+    code = (
+        "import sys; from opensafe.cli.app import run; status = run(['--help']);"
+        "assert status == 0; print(sorted({m.split('.')[0] for m in sys.modules} & {'grpc', 'google', 'rich'}))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["nonsense"], ["run"], ["run", "--nonsense"], ["sandbox"], ["sandbox", "show"], ["audit", "tail", "-n", "10001"]],
+    ids=" ".join,
+)
+async def test_wrong_usage_has_its_own_status_and_says_why(opensafe, words):
+    ended = await opensafe(*words)
+    assert ended.status == Exit.REQUEST
+    assert "Usage: opensafe" in ended.stderr
+
+
+async def test_version(opensafe):
+    ended = await opensafe("--version")
+    assert (ended.status, ended.stdout) == (0, b"opensafe 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "schema"),
+    [
+        (["sandbox", "create"], "sandbox-create"),
+        (["sandbox", "list"], "sandbox-list"),
+        (["sandbox", "show", "sb-00000000000000000001"], "sandbox"),
+        (["review", "list"], "review-list"),
+        (["review", "show", "rev-00000000000000000001"], "review"),
+        (["review", "approve", "rev-00000000000000000001", "--yes"], "review-approve"),
+        (["audit", "tail"], "audit-tail"),
+        (["policy", "status"], "policy-status"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+async def test_every_report_has_the_one_form(opensafe, daemon, words, schema):
+    ended = await opensafe(*words, "--json")
+    report = json.loads(ended.stdout)
+    assert ended.status == 0
+    assert list(report) == ["schema", "version", "environment", "summary", "details"]
+    assert report["schema"] == f"opensafe.{schema}/1"
+    assert {"python", "kernel", "cores"} <= report["environment"].keys()
+    assert all(not isinstance(value, dict | list) for value in report["summary"].values())
+
+
+async def test_sandbox_create_prints_the_id_alone(opensafe, daemon):
+    ended = await opensafe("sandbox", "create", "--memory", "512", "--pids", "100")
+    assert ended.stdout == b"sb-00000000000000000001\n"
+    assert (daemon.asked_size.memory_bytes, daemon.asked_size.pids) == (512 << 20, 100)
+
+
+async def test_a_refused_sandbox_leaves_no_session(opensafe, daemon):
+    ended = await opensafe("sandbox", "create", "--template", "forbidden")
+    assert ended.status == Exit.DENIED
+    assert "template not allowed; got forbidden. Use base." in ended.stderr
+    assert daemon.closed == ["ses-00000000000000000001"]
+
+
+@pytest.mark.parametrize(("option", "closed"), [([], ["ses-00000000000000000001"]), (["--keep-session"], [])])
+async def test_the_last_sandbox_takes_its_session_with_it(opensafe, daemon, option, closed):
+    assert (await opensafe("sandbox", "rm", "sb-00000000000000000001", *option)).status == 0
+    assert daemon.closed == closed
+
+
+async def test_an_unknown_sandbox_is_the_requests_fault(opensafe, daemon):
+    ended = await opensafe("sandbox", "show", "sb-none")
+    assert ended.status == Exit.REQUEST
+    assert "no such sandbox; got sb-none" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [["review", "list"], ["review", "show", "rev-00000000000000000001"]])
+async def test_nothing_an_agent_wrote_steers_the_reviewers_terminal(opensafe, daemon, words):
+    shown = (await opensafe(*words)).stdout.decode()
+    assert "npm install" in shown
+    assert shown.replace("\n", "").isprintable()
+
+
+async def test_an_approval_needs_the_digest_that_was_shown(opensafe, daemon):
+    unseen = await opensafe("review", "approve", "rev-00000000000000000001")
+    assert unseen.status == Exit.REQUEST
+    assert "--digest" in unseen.stderr
+    other = await opensafe("review", "approve", "rev-00000000000000000001", "--digest", "e" * 64)
+    assert other.status == Exit.REQUEST
+    seen = await opensafe("review", "approve", "rev-00000000000000000001", "--digest", "d" * 64)
+    assert seen.status == 0
+
+
+async def test_a_rejection_carries_its_reason(opensafe, daemon):
+    assert (await opensafe("review", "reject", "rev-00000000000000000001", "--reason", "not now")).status == 0
+    assert daemon.rejected == "not now"
+
+
+async def test_tail_prints_the_lines_of_the_log(opensafe, daemon):
+    assert (await opensafe("audit", "tail", "-n", "2")).stdout == b'{"index":0}\n{"index":1}\n'
+
+
+async def test_verify_of_nothing_is_no_success(opensafe, tmp_path):
+    ended = await opensafe("audit", "verify", "--state", str(tmp_path / "none"))
+    assert ended.status != 0
+
+
+async def test_up_with_an_impossible_configuration_says_which_key(opensafe, tmp_path):
+    (tmp_path / "bad.toml").write_text("[service]\nuser = 7\n")
+    ended = await opensafe("up", "--config", str(tmp_path / "bad.toml"))
+    assert ended.status == Exit.REFUSES_TO_SERVE
+    assert "service.user" in ended.stderr
