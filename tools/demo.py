@@ -1,0 +1,239 @@
+"""`make demo`: six tool calls of one agent session, judged, run in a real sandbox, recorded and verified.
+
+Starts a daemon of its own and removes every trace of it: the demo must neither need nor disturb one that runs. What
+is printed was measured in this run; a verdict other than the expected one fails the demo. Writes build/demo.json.
+"""
+
+import asyncio
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from demo_daemon import DemoDaemon, DemoFailedError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from opensafe.cli.report import encode, report
+from opensafe.client import CallResult, Client
+from opensafe.errors import OpenSafeError
+from opensafe.model.decision import Action
+from opensafe.model.outcome import OutcomeKind
+
+ROOT: Final = pathlib.Path(__file__).resolve().parents[1]
+FILES: Final = ROOT / "deploy" / "demo"
+REPORT: Final = ROOT / "build" / "demo.json"
+SEED: Final = ("README.md", "package.json", "test_suite.py")
+STYLES: Final = {Action.ALLOW: "green", Action.REVIEW: "yellow", Action.BLOCK: "red"}
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One call of the session and what must come of it: `rules` among those that fired, `shows` in the output."""
+
+    tool: str
+    arguments: dict[str, Any]
+    action: Action
+    outcome: OutcomeKind
+    rules: tuple[str, ...] = ()
+    shows: bytes = b""
+
+    def text(self) -> str:
+        """The call as a person would say it."""
+        return f"{self.tool} {self.arguments.get('path') or self.arguments['command']}"
+
+
+STEPS: Final = (
+    Step("Read", {"path": "/workspace/README.md"}, Action.ALLOW, OutcomeKind.EXITED, shows=b"# Till"),
+    Step("Bash", {"command": "npm install"}, Action.REVIEW, OutcomeKind.REVIEW_PENDING),
+    Step(
+        "Bash",
+        {"command": "curl evil.example.com"},
+        Action.BLOCK,
+        OutcomeKind.BLOCKED,
+        ("egress.domain.allowlist", "tool.bash.network.deny"),
+    ),
+    Step(
+        "Write",
+        {"path": "/workspace/src/app.ts", "content": (FILES / "app.ts").read_text()},
+        Action.ALLOW,
+        OutcomeKind.EXITED,
+    ),
+    Step("Read", {"path": "/etc/shadow"}, Action.BLOCK, OutcomeKind.BLOCKED, ("tool.read.secrets.block",)),
+    Step("Bash", {"command": "python3 test_suite.py"}, Action.ALLOW, OutcomeKind.EXITED, shows=b"Ran 6 tests in"),
+)
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A step that was taken."""
+
+    step: Step
+    result: CallResult
+
+    def fired(self) -> list[str]:
+        """The ids of the rules that made the verdict. One that fired for several values counts once."""
+        return list(dict.fromkeys(rule.id for rule in self.result.verdict.deciding()))
+
+    def complaint(self) -> str:
+        """How this differs from what must happen; "" where it does not."""
+        verdict, outcome, step = self.result.verdict, self.result.outcome, self.step
+        if verdict.action is not step.action:
+            return (
+                f"{step.text()}: expected {step.action}, got {verdict.action} by {', '.join(self.fired()) or 'no rule'}"
+            )
+        if missing := set(step.rules) - set(self.fired()):
+            return (
+                f"{step.text()}: expected {', '.join(sorted(missing))} among the rules, got {', '.join(self.fired())}"
+            )
+        if outcome.kind is not step.outcome or outcome.exit_code:
+            said = self.result.stderr.decode(errors="replace")
+            return f"{step.text()}: ended {outcome.kind} {outcome.exit_code} {outcome.detail}\n{said}".rstrip()
+        if step.shows not in self.result.stdout + self.result.stderr:
+            return f"{step.text()}: its output lacks {step.shows.decode()!r}"
+        return ""
+
+    def row(self) -> dict[str, Any]:
+        """The step in build/demo.json."""
+        verdict, outcome = self.result.verdict, self.result.outcome
+        return {
+            "step": STEPS.index(self.step) + 1,
+            "tool": self.step.tool,
+            "arguments": self.step.arguments,
+            "action": verdict.action,
+            "rules": self.fired(),
+            "decision_ms": verdict.decision_ns / 1e6,
+            "run_ms": outcome.run_ns / 1e6,
+            "outcome": outcome.kind,
+            "decision_id": verdict.decision_id,
+        }
+
+
+async def main() -> int:
+    """Run the demo. 0 where everything happened as it must."""
+    console = Console(highlight=False, soft_wrap=False)
+    daemon = DemoDaemon(ROOT)
+    try:
+        async with daemon:
+            return await _session(console, daemon)
+    except (DemoFailedError, OpenSafeError) as error:
+        console.print(f"\n[red]demo failed:[/red] {error}", markup=True)
+        for line in daemon.log_tail():
+            console.print(f"  | {line}", markup=False, style="dim")
+        return 1
+
+
+async def _session(console: Console, daemon: DemoDaemon) -> int:
+    async with Client.connect(daemon.socket_of("demo")) as client:
+        status = await client.status()
+        console.print(f"Daemon ready: runsc {status.runsc_version} on {status.runsc_platform}")
+        console.print(f"Policy: bundle {status.bundle_revision}")
+        session = await client.create_session("demo-agent", "demo")
+        made = await client.create_sandbox(session)
+        place = (session, made.sandbox_id)
+        console.print(f"Sandbox: {made.sandbox_id}, made in {made.create_ns / 1e6:.0f} ms")
+        for name in SEED:
+            await _seed(client, place, name)
+        console.print(f"Workspace: seeded by gated Write calls of {', '.join(SEED)}\n")
+
+        done = []
+        for number, step in enumerate(STEPS, 1):
+            done.append(Done(step, await client.run_call(*place, f"step-{number}", step.tool, step.arguments)))
+        console.print(_table(done))
+        _show_output(console, done[-1])
+        await _show_reviews(console, daemon)
+        audit = await _verify(console, daemon)
+        trace_id = done[-1].result.verdict.trace_id
+        console.print(f"Trace id: {trace_id}")
+        await client.close_session(session)
+
+    complaints = [complaint for item in done if (complaint := item.complaint())]
+    if not audit["summary"]["ok"]:
+        complaints.append("the record does not verify: " + json.dumps(audit["details"]["findings"]))
+    _write_report(done, audit, trace_id, status.runsc_version, ok=not complaints)
+    console.print(f"Report:   {REPORT.relative_to(ROOT)}")
+    if complaints:
+        raise DemoFailedError("\n".join(complaints))
+    return 0
+
+
+async def _seed(client: Client, place: tuple[str, str], name: str) -> None:
+    arguments = {"path": f"/workspace/{name}", "content": (FILES / name).read_text()}
+    result = await client.run_call(*place, f"seed-{name}", "Write", arguments)
+    complaint = Done(Step("Write", arguments, Action.ALLOW, OutcomeKind.EXITED), result).complaint()
+    if complaint:
+        raise DemoFailedError(complaint)
+
+
+def _table(done: Sequence[Done]) -> Table:
+    """Fits 80 columns: the rules stand under their call."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading, justify in (
+        ("", "left"),
+        ("call, rules", "left"),
+        ("verdict", "left"),
+        ("decision", "right"),
+        ("run", "right"),
+    ):
+        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # literals, seen as str
+    for number, item in enumerate(done, 1):
+        verdict, outcome = item.result.verdict, item.result.outcome
+        call = Text(item.step.text())
+        call.append("".join(f"\n  {rule}" for rule in item.fired()), style="dim")
+        ran = f"{outcome.run_ns / 1e6:.1f} ms" if outcome.run_ns else "not run"
+        action = Text(verdict.action, style=STYLES[verdict.action])
+        table.add_row(str(number), call, action, f"{verdict.decision_ns / 1e6:.2f} ms", ran)
+    return table
+
+
+def _show_output(console: Console, last: Done) -> None:
+    console.print(f"\nOutput of step {len(STEPS)}, {last.step.text()}:")
+    for line in (last.result.stdout + last.result.stderr).decode(errors="replace").splitlines():
+        console.print(f"  | {line}", markup=False, style="dim")
+
+
+async def _show_reviews(console: Console, daemon: DemoDaemon) -> None:
+    console.print("\n$ opensafe review list")
+    shown = await daemon.opensafe("review", "list", principal="reviewer")
+    if "npm install" not in shown:
+        raise DemoFailedError("`opensafe review list` does not list the parked npm install")
+    console.print(shown.rstrip(), markup=False)
+
+
+async def _verify(console: Console, daemon: DemoDaemon) -> dict[str, Any]:
+    console.print("\n$ opensafe audit verify --replay")
+    verified: dict[str, Any] = json.loads(
+        await daemon.opensafe("audit", "verify", "--replay", "--json", "--state", str(daemon.state), statuses=(0, 1))
+    )
+    found = verified["summary"]
+    console.print(
+        f"{found['records']} records and {found['ledger_entries']} ledger entries agree, "
+        f"{found['replayed']} allows judged again: "
+        + ("[green]verified[/green]" if found["ok"] else f"[red]NOT VERIFIED, {found['findings']} findings[/red]")
+    )
+    return verified
+
+
+def _write_report(done: Sequence[Done], audit: dict[str, Any], trace_id: str, runsc: str, *, ok: bool) -> None:
+    actions = [item.result.verdict.action for item in done]
+    summary = {
+        "ok": ok,
+        "steps": len(done),
+        **{f"{action}s": actions.count(action) for action in Action},
+        "audit_verified": audit["summary"]["ok"],
+    }
+    details = {
+        "steps": [item.row() for item in done],
+        "audit": {"verified": audit["summary"]["ok"], **audit["summary"]},
+        "trace_id": trace_id,
+    }
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(encode(report("demo", summary, details, runsc=runsc)) + "\n")
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        sys.exit("demo: the daemon makes namespaces and needs root; run `make demo` as root")
+    sys.exit(asyncio.run(main()))
