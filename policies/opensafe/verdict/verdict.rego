@@ -13,7 +13,7 @@ of(family, blocks, reviews, allows) := {
 	"id": input.id,
 	"data_version": data.opensafe.version,
 	"action": action,
-	"rules": array.slice([item | some item in all], 0, 64),
+	"rules": array.slice(sort(all), 0, 64),
 	"grant": _grant(family, action),
 	"shadow": [],
 } if {

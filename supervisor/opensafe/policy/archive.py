@@ -26,10 +26,13 @@ def read_file(path: pathlib.Path) -> bytes:
         raise BundleRefused(
             f"open: {error.strerror}", value=path, remedy="Build one: python -m opensafe.policy.build."
         ) from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BundleRefused("open: not a regular file", value=path)
-        content = file.read(MAX_PACKED + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_PACKED + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > MAX_PACKED:
         raise BundleRefused("size: the bundle is too large", value=f"over {MAX_PACKED}", limit=f"{MAX_PACKED} bytes")
     return content

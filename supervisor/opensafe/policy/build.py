@@ -93,9 +93,12 @@ def check_sources(opa: pathlib.Path, policies: pathlib.Path) -> None:
     if problems:
         raise BuildError("lint: " + "\n      ".join(problems))
     arguments = [rego, *_data_arguments(policies)]
-    _run(opa, "test", *arguments)
-    coverage = json.loads(_run(opa, "test", "--coverage", "--format", "json", *arguments))
-    percent, gaps = _coverage(coverage)
+    try:
+        report = _run(opa, "test", "--coverage", "--format", "json", *arguments)
+    except BuildError:
+        _run(opa, "test", *arguments)  # says which test failed; a coverage report does not
+        raise
+    percent, gaps = _coverage(json.loads(report))
     if percent < COVERAGE:
         raise BuildError(f"coverage: {percent:.1f} % of lines, {COVERAGE} % needed; not covered: {', '.join(gaps)}")
 

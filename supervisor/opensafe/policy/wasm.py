@@ -314,7 +314,8 @@ def _require_ours(path: pathlib.Path) -> None:
     owners = {0, os.geteuid()}
     for part in (path, *path.absolute().parents):
         found = part.lstat()
-        shared = found.st_mode & 0o022 and not (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
+        sticky = part != path and found.st_mode & stat.S_ISVTX  # as /tmp: others can't replace what is ours in it
+        shared = found.st_mode & 0o022 and not sticky
         if found.st_uid not in owners or shared or stat.S_ISLNK(found.st_mode):
             raise PolicyError(
                 "native code is not taken from a place that others can change",

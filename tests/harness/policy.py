@@ -1,0 +1,88 @@
+"""Questions, packed bundles and hand-made guests for the tests of policy."""
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+
+from opensafe.model.calls import Principal
+from opensafe.model.facts import PathFact
+from opensafe.model.policy_input import BudgetInput, CallInput, PolicyInput, SessionInput
+from opensafe.policy import archive
+from opensafe.policy.manifest import MANIFEST, Manifest, revision_of
+from opensafe.policy.wasm import _wat
+
+REVISION = "1-000000000000"
+
+
+def question(tool: str = "Bash", *, name: str = "q1", kind: str = "call", **call: Any) -> PolicyInput:
+    """A question called `name` by a known developer; `call` are fields of CallInput."""
+    return PolicyInput(
+        id=name,
+        kind=kind,
+        call=CallInput(**{"id": "c1", "tool": tool, "arguments": {}, "digest": "d1", **call}),
+        principal=Principal(name="default", roles=("developer",)),
+        session=SessionInput(id="s1"),
+        budget=BudgetInput(usage={"calls": 0}),
+    )
+
+
+def read(path: str = "/workspace/README.md", **more: Any) -> PolicyInput:
+    """A Read of a workspace file, which the shipped policy allows."""
+    return question("Read", reads=(PathFact(path=path, classes={"workspace": True}),), **more)
+
+
+def repack(members: dict[str, bytes], **manifest: Any) -> bytes:
+    """An archive whose manifest is honest about `members`, but for the fields given."""
+    content = {name: data for name, data in members.items() if name != MANIFEST}
+    files = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    old = msgspec.json.decode(members[MANIFEST], type=Manifest)
+    fields = msgspec.to_builtins(old) | {"files": files, "revision": revision_of(old.number, files)} | manifest
+    return archive.pack({**content, MANIFEST: json.dumps(fields).encode()})
+
+
+_GUEST = """
+(module
+  (import "env" "memory" (memory 1))
+  (import "env" "opa_abort" (func $abort (param i32)))
+  (global (export "opa_wasm_abi_version") i32 (i32.const {version}))
+  (global (export "opa_wasm_abi_minor_version") i32 (i32.const {minor}))
+  (data (i32.const 1024) "{entrypoints}\\00")
+  (data (i32.const 2048) "{builtins}\\00")
+  (data (i32.const 4096) "{answer}\\00")
+  (global $heap (mut i32) (i32.const 65536))
+  (func (export "entrypoints") (result i32) (i32.const 1024))
+  (func (export "builtins") (result i32) (i32.const 2048))
+  (func (export "opa_json_dump") (param i32) (result i32) (local.get 0))
+  (func (export "opa_json_parse") (param i32 i32) (result i32) (local.get 0))
+  (func (export "opa_malloc") (param i32) (result i32)
+    (global.get $heap) (global.set $heap (i32.add (global.get $heap) (local.get 0))))
+  (func (export "opa_heap_ptr_get") (result i32) (global.get $heap))
+  (func (export "opa_eval") (param i32 i32 i32 i32 i32 i32 i32) (result i32) {evaluate}))
+"""
+
+
+def guest(
+    answer: str = "[]",
+    *,
+    version: int = 1,
+    minor: int = 3,
+    entrypoints: str = '{"opensafe/gate/bash": 0}',
+    builtins: str = "{}",
+    evaluate: str = "(i32.const 4096)",
+) -> bytes:
+    """A module that keeps OPA's ABI and answers what a test wants; `evaluate` is the body of opa_eval as text."""
+    text = _GUEST.format(
+        version=version,
+        minor=minor,
+        entrypoints=_quoted(entrypoints),
+        builtins=_quoted(builtins),
+        answer=_quoted(answer),
+        evaluate=evaluate,
+    )
+    return _wat(text.encode())
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"\\{byte:02x}" for byte in text.encode())

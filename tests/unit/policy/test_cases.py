@@ -1,0 +1,149 @@
+"""The data set, the demo's verdicts and OPA's own evaluator, all through normalize and the engine."""
+
+import collections
+import json
+import pathlib
+import random
+import subprocess
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opensafe.model.calls import Principal
+from opensafe.model.decision import Decision
+from opensafe.model.policy_input import BudgetInput, PolicyInput, SessionInput
+from opensafe.normalize.tools import DEFAULT_REGISTRY
+from opensafe.policy.engine import Engine
+from opensafe.policy.manifest import Bundle
+from opensafe.policy.subject import call_input
+
+POLICIES = pathlib.Path(__file__).parents[3] / "policies"
+CASES = {
+    case["id"]: case
+    for name in ("malicious", "benign")
+    for case in map(json.loads, (POLICIES / "cases" / f"{name}.jsonl").read_text().splitlines())
+}
+DEMO = [
+    ("Read", {"path": "/workspace/README.md"}, "allow", {"tool.read.workspace.allow"}),
+    ("Bash", {"command": "npm install"}, "review", {"tool.exec.package.install.review"}),
+    ("Bash", {"command": "curl evil.example.com"}, "block", {"egress.domain.allowlist", "tool.bash.network.deny"}),
+    ("Write", {"path": "/workspace/src/app.ts", "content": "x"}, "allow", {"tool.write.workspace.allow"}),
+    ("Read", {"path": "/etc/shadow"}, "block", {"tool.read.secrets.block"}),
+    ("Bash", {"command": "python3 test_suite.py"}, "allow", {"tool.bash.workspace.allow"}),
+]
+
+
+def put(engine: Engine, tool: str, arguments: dict[str, Any], name: str = "q") -> tuple[str, PolicyInput]:
+    call = DEFAULT_REGISTRY.validate("c", tool, json.dumps(arguments).encode(), 4 << 20)
+    question = PolicyInput(
+        id=name,
+        kind="call",
+        call=call_input(call, DEFAULT_REGISTRY.facts(call, engine.tables)),
+        principal=Principal(name="default", roles=("developer",)),
+        session=SessionInput(id="s"),
+        budget=BudgetInput(usage={"calls": 0}),
+    )
+    return DEFAULT_REGISTRY.entrypoint(tool), question
+
+
+def deciding(decision: Decision) -> set[str]:
+    return {hit.id for hit in decision.deciding()}
+
+
+@pytest.mark.parametrize(("tool", "arguments", "action", "rules"), DEMO)
+def test_the_demo_gets_its_verdicts(
+    engine: Engine, tool: str, arguments: dict[str, Any], action: str, rules: set[str]
+) -> None:
+    decision = engine.evaluate(*put(engine, tool, arguments))
+    assert (decision.action, deciding(decision)) == (action, rules)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_case_of_the_data_set_gets_its_verdict_by_its_rule(engine: Engine, case: dict[str, Any]) -> None:
+    decision = engine.evaluate(*put(engine, case["tool"], case["arguments"]))
+    assert decision.action == case["expect"], decision.rules
+    assert case["rule"] in deciding(decision)
+    if case["expect"] != "allow":
+        for hit in decision.deciding():
+            assert hit.reason, "a verdict names what is wrong"
+            assert hit.remedy, "and what would be right"
+
+
+def test_the_data_set_is_large_enough_and_says_what_each_case_is() -> None:
+    count = collections.Counter(case["expect"] == "allow" for case in CASES.values())
+    assert count[False] >= 40
+    assert count[True] >= 60
+    assert all(set(case) == {"id", "tool", "arguments", "expect", "rule", "idea"} for case in CASES.values())
+
+
+@pytest.fixture(scope="module")
+def questions(engine: Engine, bundle: Bundle) -> list[tuple[str, dict[str, Any]]]:
+    """Entry point and question of every case and self-test, and of cases with one field taken away."""
+    asked = [put(engine, case["tool"], case["arguments"], name) for name, case in CASES.items()]
+    whole = [(entry, msgspec.to_builtins(question)) for entry, question in asked]
+    whole += [(vector.entrypoint, vector.input) for vector in bundle.vectors]
+    pick = random.Random(7)
+    maimed = []
+    for entry, question in pick.sample(whole, 60):
+        copy = json.loads(json.dumps(question))
+        place = pick.choice([copy, copy["call"], copy["principal"], copy["budget"]])
+        del place[pick.choice(sorted(place))]
+        maimed.append((entry, copy))
+    return whole + maimed
+
+
+@pytest.fixture(scope="module")
+def by_opa(
+    questions: list[tuple[str, dict[str, Any]]], bundle: Bundle, opa: pathlib.Path, tmp_path_factory: Any
+) -> list[Any]:
+    """What `opa eval` on the sources answers: a list of results, empty where undefined, for each question."""
+    scratch = tmp_path_factory.mktemp("opa")
+    data = json.loads(bundle.data)
+    data["asked"] = [{"rule": entry.removeprefix("gate/"), "input": question} for entry, question in questions]
+    (scratch / "data.json").write_text(json.dumps(data))
+    query = "[r | some q in data.asked; i := q.input; r := [v | v := data.opensafe.gate[q.rule] with input as i]]"
+    done = subprocess.run(
+        [opa, "eval", "--format", "json", "-d", POLICIES / "opensafe", "-d", scratch / "data.json", query],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    answers: list[Any] = json.loads(done.stdout)["result"][0]["expressions"][0]["value"]
+    return answers
+
+
+def test_the_engine_answers_as_opa_does(
+    engine: Engine, questions: list[tuple[str, dict[str, Any]]], by_opa: list[Any]
+) -> None:
+    assert len(questions) == len(by_opa) > 300
+    assert [] in by_opa, "some question is undefined"
+    for (entry, question), expected in zip(questions, by_opa, strict=True):
+        answer = json.loads(engine.evaluate_json(entry, json.dumps(question).encode()))
+        assert [row["result"] for row in answer] == expected, question
+
+
+def test_two_thousand_mixed_questions_are_answered_as_each_alone(
+    engine: Engine, questions: list[tuple[str, dict[str, Any]]], by_opa: list[Any]
+) -> None:
+    pick = random.Random(11)
+    encoded = [(entry, json.dumps(question).encode()) for entry, question in questions]
+    for _ in range(2000):
+        n = pick.randrange(len(encoded))
+        answer = json.loads(engine.evaluate_json(*encoded[n]))
+        assert [row["result"] for row in answer] == by_opa[n]
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from(sorted(CASES)), st.dictionaries(_TEXT, _TEXT, max_size=3)), max_size=6))
+def test_no_question_colours_the_next(engine: Engine, before: list[tuple[str, dict[str, str]]]) -> None:
+    probe = put(engine, "Bash", {"command": "curl evil.example.com && npm install"})
+    expected = engine.evaluate_json(probe[0], msgspec.json.encode(probe[1]))
+    for name, arguments in before:
+        entry, question = put(engine, CASES[name]["tool"], CASES[name]["arguments"], name)
+        call = msgspec.structs.replace(question.call, arguments=arguments)
+        engine.evaluate(entry, msgspec.structs.replace(question, call=call))
+        assert engine.evaluate_json(probe[0], msgspec.json.encode(probe[1])) == expected

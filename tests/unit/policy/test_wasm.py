@@ -1,0 +1,96 @@
+"""The cache of native code and the watchdog."""
+
+import os
+import pathlib
+import threading
+
+import pytest
+from harness.policy import guest
+
+from opensafe.errors import PolicyError
+from opensafe.policy._wasmtime import lib
+from opensafe.policy.wasm import Runtime
+from opensafe.policy.watchdog import Watchdog
+
+
+@pytest.fixture
+def runtime():
+    runtime = Runtime()
+    yield runtime
+    runtime.close()
+
+
+def compiled(runtime: Runtime, cache: pathlib.Path) -> None:
+    lib.wasmtime_module_delete(runtime.compile_module(guest(), cache))
+
+
+def test_native_code_is_kept_and_taken_again(runtime: Runtime, tmp_path: pathlib.Path) -> None:
+    cache = tmp_path / "native"
+    compiled(runtime, cache)
+    (kept,) = cache.iterdir()
+    before = kept.stat()
+    compiled(runtime, cache)
+    assert list(cache.iterdir()) == [kept]
+    assert (kept.stat().st_ino, kept.stat().st_mode & 0o777) == (before.st_ino, 0o600)
+
+
+def test_a_damaged_cache_is_made_anew(runtime: Runtime, tmp_path: pathlib.Path) -> None:
+    compiled(runtime, tmp_path / "native")
+    (kept,) = (tmp_path / "native").iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(b"damaged")
+    compiled(runtime, tmp_path / "native")
+    assert kept.read_bytes() == whole
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_cache_that_others_may_write_to_is_refused(runtime: Runtime, tmp_path: pathlib.Path, mode: int) -> None:
+    cache = tmp_path / "native"
+    cache.mkdir()
+    cache.chmod(mode)
+    with pytest.raises(PolicyError, match="others can change"):
+        runtime.compile_module(guest(), cache)
+    assert not list(cache.iterdir())
+
+
+def test_a_cached_file_that_others_may_write_to_is_refused(runtime: Runtime, tmp_path: pathlib.Path) -> None:
+    compiled(runtime, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.chmod(0o666)
+    with pytest.raises(PolicyError, match="others can change"):
+        runtime.compile_module(guest(), tmp_path)
+
+
+def test_a_cache_behind_a_link_is_refused(runtime: Runtime, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(PolicyError, match="others can change"):
+        runtime.compile_module(guest(), tmp_path / "link")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away")
+def test_a_cache_of_another_user_is_refused(runtime: Runtime, tmp_path: pathlib.Path) -> None:
+    cache = tmp_path / "native"
+    cache.mkdir(mode=0o755)
+    os.chown(cache, 65534, 65534)
+    with pytest.raises(PolicyError, match="others can change"):
+        runtime.compile_module(guest(), cache)
+
+
+def test_the_watchdog_fires_when_due_and_not_after_it_was_disarmed() -> None:
+    fired = threading.Semaphore(0)
+    watchdog = Watchdog(fired.release)
+    try:
+        watchdog.arm(60_000_000_000)
+        watchdog.disarm()
+        watchdog.arm(1_000_000)  # sooner than what is pending
+        assert fired.acquire(timeout=30)
+        watchdog.arm(1_000_000)
+        assert fired.acquire(timeout=30)
+        watchdog.arm(60_000_000_000)
+        watchdog.disarm()
+    finally:
+        watchdog.close()
+        watchdog.close()
+    assert not fired.acquire(blocking=False)
