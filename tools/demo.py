@@ -121,7 +121,7 @@ async def main() -> int:
     except (DemoFailedError, OpenSafeError) as error:
         console.print(f"\n[red]demo failed:[/red] {error}", markup=True)
         for line in daemon.log_tail():
-            console.print(f"  | {line}", markup=False, style="dim")
+            console.print(f"  | {line}", markup=False, style="dim", soft_wrap=True)
         return 1
 
 
@@ -145,14 +145,13 @@ async def _session(console: Console, daemon: DemoDaemon) -> int:
         _show_output(console, done[-1])
         await _show_reviews(console, daemon)
         audit = await _verify(console, daemon)
-        trace_id = done[-1].result.verdict.trace_id
-        console.print(f"Trace id: {trace_id}")
+        console.print(f"Trace id: {_trace_id(done)}")
         await client.close_session(session)
 
     complaints = [complaint for item in done if (complaint := item.complaint())]
     if not audit["summary"]["ok"]:
         complaints.append("the record does not verify: " + json.dumps(audit["details"]["findings"]))
-    _write_report(done, audit, trace_id, status.runsc_version, ok=not complaints)
+    _write_report(done, audit, made.sandbox_id, status.runsc_version, ok=not complaints)
     console.print(f"Report:   {REPORT.relative_to(ROOT)}")
     if complaints:
         raise DemoFailedError("\n".join(complaints))
@@ -216,7 +215,15 @@ async def _verify(console: Console, daemon: DemoDaemon) -> dict[str, Any]:
     return verified
 
 
-def _write_report(done: Sequence[Done], audit: dict[str, Any], trace_id: str, runsc: str, *, ok: bool) -> None:
+def _trace_id(done: Sequence[Done]) -> str:
+    """The trace that all calls of the session are in. Raises DemoFailedError where they are in several."""
+    (trace_id, *others) = {item.result.verdict.trace_id for item in done}
+    if others:
+        raise DemoFailedError(f"the calls of one session are in {1 + len(others)} traces")
+    return trace_id
+
+
+def _write_report(done: Sequence[Done], audit: dict[str, Any], sandbox_id: str, runsc: str, *, ok: bool) -> None:
     actions = [item.result.verdict.action for item in done]
     summary = {
         "ok": ok,
@@ -227,7 +234,8 @@ def _write_report(done: Sequence[Done], audit: dict[str, Any], trace_id: str, ru
     details = {
         "steps": [item.row() for item in done],
         "audit": {"verified": audit["summary"]["ok"], **audit["summary"]},
-        "trace_id": trace_id,
+        "trace_id": _trace_id(done),
+        "sandbox_id": sandbox_id,
     }
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(encode(report("demo", summary, details, runsc=runsc)) + "\n")

@@ -1,0 +1,88 @@
+"""`make demo`'s program, for real: six verdicts, a verified record, nothing left behind."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from opensafe.cli import leftovers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.root, pytest.mark.runsc]
+
+
+def _directories():
+    return {path for top in ("/run", "/var/lib") for path in pathlib.Path(top).glob("opensafe-demo-*")}
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """The demo, run once without a terminal at 80 columns: what it printed and what it reported."""
+    before = _directories()
+    ended = subprocess.run(
+        [sys.executable, ROOT / "tools/demo.py"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert _directories() == before
+    return ended.stdout, json.loads((ROOT / "build/demo.json").read_text())
+
+
+def test_the_six_verdicts_are_these(demo):
+    _, report = demo
+    assert [(step["tool"], step["action"], step["outcome"]) for step in report["details"]["steps"]] == [
+        ("Read", "allow", "exited"),
+        ("Bash", "review", "review_pending"),
+        ("Bash", "block", "blocked"),
+        ("Write", "allow", "exited"),
+        ("Read", "block", "blocked"),
+        ("Bash", "allow", "exited"),
+    ]
+
+
+def test_the_rules_behind_the_verdicts_are_named(demo):
+    rules = [step["rules"] for step in demo[1]["details"]["steps"]]
+    assert all(rules)
+    assert {"egress.domain.allowlist", "tool.bash.network.deny"} <= set(rules[2])
+    assert "tool.read.secrets.block" in rules[4]
+
+
+def test_what_ran_took_time_and_what_did_not_run_took_none(demo):
+    for step in demo[1]["details"]["steps"]:
+        assert step["decision_ms"] > 0
+        assert (step["run_ms"] > 0) == (step["action"] == "allow")
+
+
+def test_the_record_verifies_and_every_allow_was_judged_again(demo):
+    audit = demo[1]["details"]["audit"]
+    assert audit["verified"] is True
+    assert audit["replayed"] == audit["executions"] + 1  # and the sandbox, which is no execution
+    assert audit["findings"] == 0
+
+
+def test_the_report_has_the_one_form_and_the_trace_id(demo):
+    assert list(demo[1]) == ["schema", "version", "environment", "summary", "details"]
+    assert demo[1]["schema"] == "opensafe.demo/1"
+    assert len(bytes.fromhex(demo[1]["details"]["trace_id"])) == 16
+
+
+def test_what_a_newcomer_sees_fits_80_columns_and_shows_the_run(demo):
+    lines = demo[0].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in demo[0]
+    assert any("Ran 6 tests in" in line for line in lines)
+    assert any("npm install" in line for line in lines[lines.index("$ opensafe review list") :])
+    assert any(demo[1]["details"]["trace_id"] in line for line in lines)
+
+
+def test_nothing_is_left_behind(demo):
+    """Neither processes nor mounts nor cgroups of the demo's sandbox; others may run sandboxes meanwhile."""
+    sandbox_id = demo[1]["details"]["sandbox_id"]
+    assert [line for line in leftovers.find(pathlib.Path("/run/opensafe")) if sandbox_id in line] == []
