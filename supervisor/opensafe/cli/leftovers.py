@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _ID: Final = re.compile(r"\bsb-[0-9a-f]{20}\b")
+#: The OCI bundle's directory among a runtime's arguments; before it stands the daemon's run directory.
+_BUNDLE: Final = re.compile(r"(/[^=]*)/bundles/sb-[0-9a-f]{20}$")
 _CGROUP_DEPTH: Final = 4
 
 
@@ -51,8 +53,8 @@ def _processes() -> Iterator[tuple[int, list[str]]]:
 def _runs_of(processes: Iterable[tuple[int, list[str]]]) -> Iterator[pathlib.Path]:
     for _, arguments in processes:
         for argument in arguments:
-            if argument.startswith("/") and _ID.search(argument):
-                yield pathlib.Path(argument).parent.parent
+            if found := _BUNDLE.search(argument):
+                yield pathlib.Path(found[1])
 
 
 def _answers(run: pathlib.Path) -> bool:
