@@ -31,7 +31,6 @@ _NAMES_VARIABLES: Final = frozenset(
     {"read", "mapfile", "readarray", "printf", "declare", "typeset", "local", "export", "readonly",
      "getopts", "let", "unset", "source", ".", "eval"}
 )  # fmt: skip
-_SUBSCRIPT_RUNS: Final = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
 
 
 class Target(NamedTuple):
@@ -86,6 +85,15 @@ class Collector:
         self._hosts: list[HostFact] = []
         self._host_keys: set[tuple[str, int | None, str | None, bool]] = set()
         self._reasons: dict[str, None] = {}
+
+    @property
+    def place(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        """The possible directories now, and those after the last command if it succeeded."""
+        return self.cwds, self.if_ok
+
+    @place.setter
+    def place(self, place: tuple[tuple[str, ...] | None, tuple[str, ...] | None]) -> None:
+        self.cwds, self.if_ok = place
 
     def result(self) -> ShellParse:
         """What was collected so far."""
@@ -165,14 +173,14 @@ class Collector:
         if not words:
             self._list(simple, "")
             return
-        name = words[0].fixed()
-        if name is None or not name:
+        name = words[0].fixed() or ""
+        program = name.rpartition("/")[2]
+        if not program:
             self.doubt("the name of a command is not known before the run")
             self._list(simple, "", opaque=True)
             return
         if not name.isascii() or not name.isprintable():
             self.doubt("the name of a command holds characters beyond printable ASCII")
-        program = name.rpartition("/")[2] if "/" in name else name
         if program in ("cd", "pushd", "popd"):
             self._change_directory(program, words)
         elif program in _NAMES_VARIABLES:
@@ -216,12 +224,12 @@ class Collector:
                     )
                 )
         for script in peeled.scripts:
-            before = self.cwds
+            before = self.place
             if (simple.assignments or simple.redirects) and not peeled.keeps:
                 self._list(simple, program)  # its text does not show what it carries
             self._script(script, simple.position, via)
             if program != "eval":
-                self.cwds = before
+                self.place = before
         if peeled.cwd is not None:
             self.cwds = here
 
@@ -301,8 +309,14 @@ class Collector:
                 self.names_are_sure = False
             if program == "printf" and word.text.startswith("-v"):
                 self.names_are_sure = False
-            if _SUBSCRIPT_RUNS.search(word.text) and program not in ("printf", "eval", "source", "."):
+            if runs_in_subscript(word.text) and program not in ("printf", "eval", "source", "."):
                 self.doubt(f"{program} evaluates a subscript that runs commands")
+
+
+def runs_in_subscript(text: str) -> bool:
+    """Whether arithmetic on `text` may run a command: `a[$(…)]`."""
+    _, bracket, after = text.partition("[")
+    return bool(bracket) and ("$(" in after or "`" in after)
 
 
 def _merged(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...] | None:

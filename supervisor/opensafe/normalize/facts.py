@@ -11,6 +11,7 @@ from .commands import ShellParse, Target
 from .paths import path_classifier
 from .urls import host_classifier
 
+MAX_GLOBS: Final = 32
 _NO_ENV: Final[dict[str, str]] = {}
 
 
@@ -41,9 +42,11 @@ def one_path(path: str, tables: ClassTables) -> PathFact:
 def _paths(targets: Iterable[Target], tables: ClassTables, reasons: dict[str, None]) -> tuple[PathFact, ...]:
     classifier = path_classifier(tables)
     facts = []
+    globs = 0
     for path, glob in targets:
         if glob:
-            classes, alike = classifier.classify_glob(path)
+            globs += 1
+            classes, alike = classifier.classify_glob(path) if globs <= MAX_GLOBS else ({}, False)
             if not alike:
                 reasons.setdefault(f"the pattern {path[:200]} may match files of several classes")
         else:

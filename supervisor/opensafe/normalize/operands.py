@@ -119,7 +119,7 @@ _INTERPRETERS: Final[dict[str, str]] = {
     "nodejs": "ep", "deno": "", "bun": "e", "php": "r", "lua": "e", "Rscript": "e", "osascript": "e", "tclsh": "",
 }  # fmt: skip
 _LOOKS_LIKE_PATH: Final = re.compile(r"[^=]*/|~|\.|[\w.-]+\.[A-Za-z]\w{0,7}\Z")
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>()\[\]]*(?:\[[0-9a-fA-F:.]+\][^\s'\"<>()]*)?")
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s'\"<>()\[\]]*(?:\[[0-9a-fA-F:.]+\][^\s'\"<>()]*)?")
 _REMOTE: Final = re.compile(r"(?:([^@/\s:]+)@)?([^@/\s:\[\]]+|\[[^\]]+\]):(?!//)(.*)", re.DOTALL)
 _SILENT: Final = frozenset(
     {"echo", "printf", "true", "false", ":", "test", "[", "cd", "export", "declare", "typeset", "local",

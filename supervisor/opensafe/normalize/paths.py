@@ -14,6 +14,9 @@ from opensafe.model.facts import ClassTables
 from ._identity import DerivedOnce
 
 MAX_PATH: Final = 4096  # PATH_MAX, in bytes
+_MAX_GLOB: Final = 32
+_BRACKET: Final = re.compile(r"\[[^/]*")  # from the first bracket on, anything
+_RUNS: Final = re.compile(r"\*\*+")
 _GLOB: Final = frozenset("*?[")
 
 
@@ -159,7 +162,9 @@ def _meets(glob: str, pattern: str) -> bool:
     """Whether some file name is matched by both; a bracket of `glob` is widened to `*`."""
     if glob[:1] in _GLOB and pattern[:1] == ".":
         return False  # without dotglob a leading dot is matched by a dot alone
-    glob = re.sub(r"\[.*\]", "*", glob)
+    glob = _RUNS.sub("*", _BRACKET.sub("*", glob))
+    if len(glob) > _MAX_GLOB:
+        return True
     row = [True] + [False] * len(pattern)
     for j, theirs in enumerate(pattern, 1):
         row[j] = row[j - 1] and theirs == "*"

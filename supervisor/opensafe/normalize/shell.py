@@ -6,18 +6,20 @@ characters, invisible ones, odd line continuations) are opaque from the start. `
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from .commands import Collector, ShellParse, Simple
+from .commands import Collector, ShellParse, Simple, runs_in_subscript
 from .environment import DEFAULT_CWD, GUEST_ENV
 from .operands import Use
-from .words import HOLE, UNKNOWN, Word, read_word, read_words
+from .words import ENDS_WORD, HOLE, UNKNOWN, Word, read_word, read_words
 
 MAX_TEXT: Final = 64 * 1024
+MAX_STEPS: Final = 4096
 
 _parser: Final = Parser(Language(tree_sitter_bash.language()))
 
@@ -32,6 +34,15 @@ _RESERVED: Final = frozenset(
     {"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done",
      "in", "function", "{", "}", "[[", "]]", "!"}
 )  # fmt: skip
+_BLANK: Final = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_BLANK_LINES: Final = re.compile(rb"(?:\\\n)*[ \t\n](?:[ \t\n]|\\\n)*")
+_NAME: Final = re.compile(rb"[A-Za-z0-9_]+")
+_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_BARE_NUMBER: Final = re.compile(rb"(?<![^\s;&|()<>])\d+\Z")
+_AFTER_DELIMITER: Final = tuple(bytes([char]) for char in b" \t\n;&|<>)")
+_SPLITS: Final = frozenset({"&&", "||", "<", ">", "(", ")", ";", "&", "|", "|&", "<=", ">=", "<<", ">>", "++", "--"})
+_LOST_DASH: Final = re.compile(rb"[ \t]+-[ \t]+")
+_REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _COMMENT_MAY_FOLLOW: Final = frozenset(b" \t\n;&|()`")
 
 
@@ -66,6 +77,7 @@ class _Walk:
         self._env = env
         self._scopes: list[_Text] = []
         self._left = MAX_TEXT
+        self._steps = 0
 
     def text(self, text: str, position: str, via: tuple[str, ...]) -> None:
         """Walk one shell text, the outermost or one found inside another."""
@@ -94,6 +106,13 @@ class _Walk:
             self.guarded(lambda: scope.statements(root.children, position))
         finally:
             self._scopes.pop()
+
+    def spend(self) -> bool:
+        """Count one statement; loops over known values multiply them, so there is an end to it."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            self.collector.doubt(f"more than {MAX_STEPS} statements")
+        return self._steps <= MAX_STEPS
 
     def guarded(self, walk: Callable[[], None]) -> None:
         """Run `walk`; nesting beyond the interpreter's stack is a doubt, not a crash."""
@@ -126,6 +145,7 @@ class _Text:
         self._via = via
         self._known: dict[str, Word] = {}
         self._functions: set[str] = set()
+        self._mentions: Counter[bytes] | None = None
         self._position = "top"
 
     # What words ask (see words.Scope)
@@ -138,37 +158,51 @@ class _Text:
         return value if sure else None
 
     def nested(self, node: Node) -> None:
-        before = self._collector.cwds
+        before = self._collector.place
         outer, self._position = self._position, "substitution"
         self.statements(node.children, "substitution")
-        self._position, self._collector.cwds = outer, before
+        self._position, self._collector.place = outer, before
 
     def doubt(self, reason: str) -> None:
         self._collector.doubt(reason)
 
     def mentions(self, name: str) -> int:
         """How often the text holds `name` other than as a plain expansion."""
-        word = re.escape(name.encode())
-        every = len(re.findall(rb"(?<![A-Za-z0-9_])" + word + rb"(?![A-Za-z0-9_])", self.source))
-        plain = len(re.findall(rb"\$(?:" + word + rb"(?![A-Za-z0-9_])|\{" + word + rb"\})", self.source))
-        return every - plain
+        if self._mentions is None:
+            counts = Counter(_NAME.findall(self.source))
+            counts.subtract(plain or braced for plain, braced in _PLAIN.findall(self.source))
+            self._mentions = counts
+        return self._mentions[name.encode()]
+
+    def slice(self, node: Node) -> str:
+        """The text of a node; a node that cuts a character (a quote the grammar put in) gives U+FFFD for it."""
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     # Statements
 
-    def statements(self, nodes: Sequence[Node], position: str) -> None:
+    def statements(self, nodes: Sequence[Node], position: str, *, whole: bool = True) -> None:
         """A list of statements; one followed by `&` runs in the background."""
+        if whole:
+            self._apart(nodes, glued=True, lines=True)
         last = len(nodes) - 1
         for at, node in enumerate(nodes):
             if not node.is_named:
                 continue
             background = at < last and nodes[at + 1].type == "&"
-            before = self._collector.cwds
+            before = self._collector.place
             self.statement(node, "background" if background else position)
             if background:
-                self._collector.cwds = before
+                self._collector.place = before
 
     def statement(self, node: Node, position: str) -> None:
         """One statement of any type; what is not known here is a doubt and is searched all the same."""
+        if not self._walk.spend():
+            return
+        self._statement(node, position)
+        if node.type not in ("command", "redirected_statement", "list"):
+            self._collector.if_ok = self._collector.cwds
+
+    def _statement(self, node: Node, position: str) -> None:
         collector = self._collector
         match node.type:
             case "command":
@@ -176,9 +210,9 @@ class _Text:
             case "redirected_statement":
                 self._redirected(node, position)
             case "pipeline":
-                before = collector.cwds
+                before = collector.place
                 self.statements(node.children, "pipe")
-                collector.cwds = before
+                collector.place = before
             case "list":
                 self._list(node, position)
             case "negated_command" | "compound_statement" | "do_group":
@@ -188,9 +222,9 @@ class _Text:
                 else:
                     self.statements(node.children, position)
             case "subshell":
-                before = collector.cwds
+                before = collector.place
                 self.statements(node.children, position)
-                collector.cwds = before
+                collector.place = before
             case "if_statement" | "elif_clause" | "else_clause":
                 self._branches(node)
             case "while_statement" | "c_style_for_statement":
@@ -273,12 +307,14 @@ class _Text:
         """`for x in …`: the body is walked once for each value where all are known."""
         body = node.child_by_field_name("body")
         variable = node.child_by_field_name("variable")
-        values = [word for child in node.children_by_field_name("value") for word in read_words(child, self)]
+        listed = node.children_by_field_name("value")
+        self._apart(listed)
+        values = [word for child in listed for word in read_words(child, self)]
         collector = self._collector
         if body is None or variable is None:
             collector.doubt("a loop without a body")
             return
-        name = self.source[variable.start_byte : variable.end_byte].decode()
+        name = self.slice(variable)
         usable = 0 < len(values) <= 8 and all(word.known for word in values) and name not in self._known
         before = collector.cwds
         for value in values if usable else [UNKNOWN]:
@@ -299,7 +335,7 @@ class _Text:
                 patterns = child.children_by_field_name("value")
                 for pattern in patterns:
                     self._expression(pattern)
-                self.statements([part for part in child.children if part not in patterns], "condition")
+                self.statements([part for part in child.children if part not in patterns], "condition", whole=False)
                 joined = _join(joined, collector.cwds)
             elif child.is_named:
                 read_words(child, self)
@@ -311,15 +347,15 @@ class _Text:
         collector = self._collector
         name = node.child_by_field_name("name")
         if name is not None and _at_top(node):
-            self._functions.add(self.source[name.start_byte : name.end_byte].decode())
-        before = collector.cwds
+            self._functions.add(self.slice(name))
+        before = collector.place
         if body is not None:
             if b"cd " in self.source or b"pushd" in self.source:
                 collector.cwds = None
             self.statement(body, "function")
         for child in node.children_by_field_name("redirect"):
             self._redirect(child, [], [])
-        collector.cwds = before
+        collector.place = before
 
     def _assignments(self, node: Node, position: str) -> None:
         """Assignments without a command: a command with empty argv."""
@@ -336,6 +372,7 @@ class _Text:
     def _declaration(self, node: Node, position: str) -> None:
         words: list[Word] = []
         found: dict[str, Word] = {}
+        self._apart(node.children)
         for child in node.children:
             if child.type == "variable_assignment":
                 name, value = self._assignment(child)
@@ -351,7 +388,7 @@ class _Text:
     def _assignment(self, node: Node) -> tuple[str, Word]:
         target = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
-        name = self.source[target.start_byte : target.end_byte].decode() if target is not None else ""
+        name = self.slice(target) if target is not None else ""
         if target is not None and target.type == "subscript":
             self._expression(target)
         if value is None:
@@ -376,6 +413,7 @@ class _Text:
         own = list(redirects)
         more = list(extra)
         outer, self._position = self._position, position
+        self._apart(node.children)
         for child in node.children:
             match child.type:
                 case "word" | "number" | "string" | "raw_string" | "concatenation":
@@ -408,8 +446,12 @@ class _Text:
         redirects: list[tuple[str, int | None, Word | None]] = []
         extra: list[Word] = []
         body: Node | None = None
+        if len(node.children) == 2 and _LOST_DASH.fullmatch(self.source, *_gap(*node.children)):
+            extra.append(Word("-"))  # `cat - <<E`: the grammar loses the dash
+        else:
+            self._apart(node.children)
         for child in node.children:
-            if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+            if child.type in _REDIRECTS:
                 self._redirect(child, redirects, extra, position)
             elif child.type == "comment":
                 self._comment(child)
@@ -439,9 +481,16 @@ class _Text:
             self._heredoc(node, redirects, extra, position)
             return
         op, fd, target = "", None, None
+        before = self.source[max(0, node.start_byte - 24) : node.start_byte]
+        if node.children[0].type == "file_descriptor":
+            if not self.slice(node.children[0]).isdigit():
+                self.doubt("a redirection's descriptor is no number")
+        elif before.endswith(b"}") or (before[-1:].isdigit() and _BARE_NUMBER.search(before)):
+            self.doubt("a descriptor before a redirection is none to the grammar")
+        self._apart(node.children, glued=True)
         for child in node.children:
             if child.type == "file_descriptor":
-                digits = self.source[child.start_byte : child.end_byte].decode()
+                digits = self.slice(child)
                 fd = int(digits) if digits.isdigit() and len(digits) < 6 else None
             elif not child.is_named and not op:
                 op = child.type
@@ -470,12 +519,18 @@ class _Text:
             match child.type:
                 case "<<" | "<<-":
                     op = child.type
+                    if text != op.encode():
+                        self.doubt("the grammar hides text in an operator")
                 case "file_descriptor":
                     fd = int(text) if text.isdigit() and len(text) < 6 else None
                 case "heredoc_start":
-                    start = text.decode()
+                    if self.source[child.end_byte : child.end_byte + 1] not in _AFTER_DELIMITER:
+                        self.doubt("a here-document's delimiter goes on")
+                    start = self.slice(child)
                 case "heredoc_end":
-                    end = text.decode().strip()
+                    if self.source[child.end_byte : child.end_byte + 1] not in (b"", b"\n"):
+                        self.doubt("a here-document's end is not alone on its line")
+                    end = self.slice(child).strip()
                 case "heredoc_body":
                     body = text
                     for part in child.named_children:
@@ -509,8 +564,22 @@ class _Text:
         """`[ … ]` and `[[ … ]]`, listed as the command `[` or `[[` with its words."""
         words: list[Word] = []
         self._flatten(node, words)
+        if node.children[0].type == "[" and (
+            b"\n" in self.source[node.start_byte : node.end_byte] or self._splits(node)
+        ):
+            self.doubt("what the grammar takes for a test is several commands")
         self._expression(node)
         self._collector.command(Simple(words, {}, (), position, self._via))
+
+    def _splits(self, node: Node) -> bool:
+        """Whether a shell operator stands inside `[ … ]`: to bash it ends the command or redirects."""
+        for child in node.children:
+            if child.type.endswith("_expression"):
+                if self._splits(child):
+                    return True
+            elif child.type in _SPLITS or (child.type == "word" and ENDS_WORD.search(self.slice(child))):
+                return True
+        return False
 
     def _flatten(self, node: Node, words: list[Word]) -> None:
         for child in node.children:
@@ -526,7 +595,7 @@ class _Text:
         if node.type in ("command_substitution", "process_substitution"):
             self.nested(node)
         elif node.type in ("raw_string", "ansi_c_string"):
-            if re.search(rb"\[.*(\$\(|`)", self.source[node.start_byte : node.end_byte], re.DOTALL):
+            if runs_in_subscript(self.slice(node)):
                 self.doubt("a subscript that runs commands may be evaluated")
         elif node.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
             self._redirect(node, [], [])
@@ -546,6 +615,26 @@ class _Text:
             else:
                 self._search(child)
 
+    def _apart(self, nodes: Sequence[Node], *, glued: bool = False, lines: bool = False) -> None:
+        """Nothing but blanks may lie between neighbours, and something must unless they may be `glued`.
+
+        The grammar skips escaped blanks, ends some words early and hides others in an operator's token.
+        """
+        end = -1
+        redirected = True
+        blank = _BLANK_LINES if lines else _BLANK
+        for node in nodes:
+            start, named = node.start_byte, node.is_named
+            if not named and node.end_byte - start != len(node.type) and node.type != "\n":
+                self.doubt("the grammar hides text in an operator")
+            if start == end:
+                if named and not (glued or redirected or node.type in _REDIRECTS):
+                    self.doubt("two words stand side by side")
+            elif end >= 0 and not blank.fullmatch(self.source, end, start):
+                self.doubt("the grammar leaves out a part of the text")
+            end = node.end_byte
+            redirected = node.type in _REDIRECTS
+
     def _comment(self, node: Node) -> None:
         start, end = node.start_byte, node.end_byte
         if start and self.source[start - 1] not in _COMMENT_MAY_FOLLOW:
@@ -560,6 +649,10 @@ _STATEMENTS: Final = frozenset(
      "case_statement", "function_definition", "variable_assignment", "variable_assignments",
      "declaration_command", "unset_command", "test_command", "do_group"}
 )  # fmt: skip
+
+
+def _gap(first: Node, second: Node) -> tuple[int, int]:
+    return first.end_byte, second.start_byte
 
 
 def _assigned(name: str, value: Word) -> Word:

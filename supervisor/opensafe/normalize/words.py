@@ -6,12 +6,15 @@ is not known before the run. `Word.glob` is set where the shell may replace the 
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from tree_sitter import Node
 
 HOLE: Final = "\0"
 _MAX_BRACES: Final = 64
+_MAX_BRACED: Final = 256
+_MAX_BRACE_DEPTH: Final = 16
 
 
 class Word(NamedTuple):
@@ -60,7 +63,8 @@ class _Pieces:
 
 _BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
 _PLAIN_BRACES: Final = re.compile(r"[A-Za-z0-9_./,{}=:@%+~-]*")
-_GLOB: Final = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_GLOB: Final = re.compile(r"[*?\[]")
+ENDS_WORD: Final = re.compile(r"(?<!\\)(?:\\\\)*[\s;&|()<>]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _DOUBLE_ESCAPED: Final = re.compile(r'\\([$`"\\\n])')
 _PLAIN_EXPANSION: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
@@ -71,15 +75,15 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
     """The words a node stands for: one, or several where braces multiply it."""
     kind = node.type
     if kind in ("word", "number"):
-        text = scope.source[node.start_byte : node.end_byte].decode()
+        text = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
         if text.isalnum():
             return [Word(text)]
     pieces = _Pieces()
     _piece(node, scope, pieces)
     text = "".join(pieces.out)
-    source = scope.source[node.start_byte : node.end_byte].decode()
+    source = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if pieces.brace and _BRACES.search(source):
-        if not _PLAIN_BRACES.fullmatch(source):
+        if len(source) > _MAX_BRACED or not _PLAIN_BRACES.fullmatch(source):
             return [UNKNOWN]
         several = expand_braces(source)
         return [UNKNOWN] if several is None else [Word(text) for text in several]
@@ -99,16 +103,19 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
     source = scope.source
     match kind:
         case "word" | "number" | "brace_expression" | "variable_name" | "test_operator" | "{" | "}" | "[" | "]":
-            _unquoted(source[node.start_byte : node.end_byte].decode(), pieces)
+            text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+            if ENDS_WORD.search(text):
+                scope.doubt("the grammar takes for one word what the shell splits")
+            _unquoted(text, pieces)
             if node.child_count:
                 _descend(node, scope)
         case "string":
             _double_quoted(node, scope, pieces)
         case "raw_string":
-            text = source[node.start_byte + 1 : node.end_byte - 1].decode()
+            text = source[node.start_byte + 1 : node.end_byte - 1].decode("utf-8", "replace")
             pieces.out.append(text)
         case "ansi_c_string":
-            pieces.out.append(decode_ansi_c(source[node.start_byte + 2 : node.end_byte - 1].decode()))
+            pieces.out.append(decode_ansi_c(source[node.start_byte + 2 : node.end_byte - 1].decode("utf-8", "replace")))
         case "concatenation" | "translated_string" | "command_name":
             end = node.start_byte
             for child in node.children:
@@ -133,7 +140,7 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
             _descend(node, scope)
             pieces.out.append(HOLE)
         case "$" | ":" | "," | "=" | "==" | "!" | "-" | "+" | "/" | "%" | "#" | "@" | "*" | "?" | "..":
-            _unquoted(kind, pieces)
+            _unquoted(source[node.start_byte : node.end_byte].decode("utf-8", "replace"), pieces)
         case _:
             scope.doubt(f"unexpected {kind} in a word")
             _descend(node, scope)
@@ -147,7 +154,7 @@ def _unquoted(text: str, pieces: _Pieces) -> None:
     else:
         bare = _ESCAPED.sub("", text)
         pieces.out.append(_ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text))
-    if _GLOB.search(bare) or "[" in bare or "]" in bare:
+    if _GLOB.search(bare):
         pieces.glob = True
     if "{" in text:
         pieces.brace = True
@@ -179,14 +186,14 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
 
 
 def _in_double_quotes(raw: bytes) -> str:
-    text = raw.decode()
+    text = raw.decode("utf-8", "replace")
     if "\\" not in text:
         return text
     return _DOUBLE_ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text)
 
 
 def _expansion(node: Node, scope: Scope, *, quoted: bool) -> str:
-    source = scope.source[node.start_byte : node.end_byte].decode()
+    source = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     plain = _PLAIN_EXPANSION.fullmatch(source)
     if plain:
         value = scope.lookup(plain[1])
@@ -198,18 +205,22 @@ def _expansion(node: Node, scope: Scope, *, quoted: bool) -> str:
         return HOLE if splits else value.text
     if _PROMPT_EXPANSION.search(source):
         scope.doubt("a parameter is transformed by '@', which may run commands")
-    if node.type == "expansion":
-        _descend(node, scope)
+    found = _descend(node, scope)
+    if ("$(" in source or "`" in source or "<(" in source or ">(" in source) and not found:
+        scope.doubt("a substitution inside an expansion was not found")
     return HOLE
 
 
-def _descend(node: Node, scope: Scope) -> None:
-    """Report every substitution below `node`."""
+def _descend(node: Node, scope: Scope) -> int:
+    """Report every substitution below `node`; how many there were."""
+    found = 0
     for child in node.named_children:
         if child.type in ("command_substitution", "process_substitution"):
             scope.nested(child)
+            found += 1
         elif child.child_count:
-            _descend(child, scope)
+            found += _descend(child, scope)
+    return found
 
 
 def _tilde(text: str, scope: Scope) -> str:
@@ -245,30 +256,30 @@ def decode_ansi_c(text: str) -> str:
 
 def expand_braces(text: str) -> list[str] | None:
     """Brace expansion of unquoted text without escapes; None beyond 64 words."""
-    out: list[str] = []
-    for word in _braces(text, 0):
-        if len(out) == _MAX_BRACES:
-            return None
-        out.append(word)
-    return out
+    out = list(islice(_braces(text, 0), _MAX_BRACES + 1))
+    return None if len(out) > _MAX_BRACES or None in out else [word for word in out if word is not None]
 
 
 _SEQUENCE: Final = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.(-?[0-9]{1,6}))?|([A-Za-z])\.\.([A-Za-z])")
 
 
-def _braces(text: str, depth: int) -> Iterator[str]:
-    found = _innermost_list(text) if depth < 16 else None
+def _braces(text: str, depth: int) -> Iterator[str | None]:
+    """The words in bash's order; None where the nesting is too deep to say."""
+    found = _first_list(text)
     if found is None:
         yield text
         return
+    if depth == _MAX_BRACE_DEPTH:
+        yield None
+        return
     start, end, items = found
     for item in items:
-        for tail in _braces(text[end:], depth + 1):
-            for middle in _braces(item, depth + 1):
-                yield text[:start] + middle + tail
+        for middle in _braces(item, depth + 1):
+            for tail in _braces(text[end:], depth + 1):
+                yield None if middle is None or tail is None else text[:start] + middle + tail
 
 
-def _innermost_list(text: str) -> tuple[int, int, list[str]] | None:
+def _first_list(text: str) -> tuple[int, int, list[str]] | None:
     """The first brace pair that bash would expand: where it stands and its alternatives."""
     for start, char in enumerate(text):
         if char != "{" or text[start - 1 : start] == "$":

@@ -54,7 +54,7 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
     "ionice": _Wrapper("cn", "t", "class classdata", "ignore"),
     "stdbuf": _Wrapper("ioe", "", "input output error"),
     "setsid": _Wrapper("", "cfw", "", "ctty fork wait"),
-    "time": _Wrapper("fo", "pavq", "format output", "portability append verbose quiet"),
+    "time": _Wrapper("fo", "pavq", "format output", "portability append verbose quiet", assigns=True),
     "command": _Wrapper("", "p"),
     "builtin": _Wrapper(),
     "exec": _Wrapper("a", "cl"),
@@ -100,7 +100,7 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"})
 _SHELL_VALUED: Final = frozenset("oO")
 _SHELL_LONG_VALUED: Final = frozenset({"--rcfile", "--init-file", "--startup-file"})
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _GIT_RUNS: Final = re.compile(
     r"(?i)(alias\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy)|diff\..*(external|command|textconv)"
     r"|pager\.|credential\.|filter\.|sequence\.editor|gpg\.|merge\..*driver|mergetool|difftool|include|uploadpack"
@@ -157,6 +157,7 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "view": (_EDITOR_RUNS, "an editor with a command"),
     "zip": (re.compile(r"-[A-Za-z]*T|--unzip-command"), "zip with a test command"),
 }  # fmt: skip
+_MAX_ROOTS: Final = 16
 _STDIN_FILES: Final = ("-", "/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
@@ -221,7 +222,7 @@ def _peel(program: str, wrapper: _Wrapper, words: Sequence[Word]) -> Peeled:
     inner = words[at:]
     if not inner:
         return Peeled(keeps=True, assignments=tuple(assignments), doubt=doubt)
-    if words[at].text.startswith(HOLE) or HOLE in words[at].text:
+    if any(HOLE in word.text.partition("=")[0] for word in words[1 : at + 1]):
         doubt = f"{program} runs a command that is not known before the run"
     if program == "watch":
         text = " ".join(word.text for word in inner)
@@ -341,6 +342,8 @@ def _xargs(words: Sequence[Word]) -> Peeled:
 def _find(words: Sequence[Word]) -> Peeled | None:
     """Every `-exec` of a find: `{}` stands for something below its roots."""
     roots = [Word(root.text, glob=True) if root.known else UNKNOWN for root in find_roots(words[1:])]
+    if len(roots) > _MAX_ROOTS:
+        roots = [UNKNOWN]
     found: list[Sequence[Word]] = []
     doubt = "find with arguments that are not known" if any(word.text.startswith(HOLE) for word in words[1:]) else None
     at = 1

@@ -13,32 +13,30 @@ import pytest
 
 from opensafe.normalize.shell import ShellParse, parse_shell
 
-LEAVES = tuple(
-    [
-        "a",
-        "b",
-        "c",
-        "d",
-        "rm",
-        "cat",
-        "id",
-        "curl",
-        "git",
-        "tee",
-        "grep",
-        "ls",
-        "python3",
-        "mv",
-        "touch",
-        "make",
-        "npm",
-        "head",
-        "sort",
-        "uniq",
-        "wc",
-    ]
+LEAVES = (
+    "a",
+    "b",
+    "c",
+    "d",
+    "rm",
+    "cat",
+    "id",
+    "curl",
+    "git",
+    "tee",
+    "grep",
+    "ls",
+    "python3",
+    "mv",
+    "touch",
+    "make",
+    "npm",
+    "head",
+    "sort",
+    "uniq",
+    "wc",
 )
-REAL = tuple(["bash", "sh", "env", "timeout", "nohup", "nice", "xargs", "find", "setsid", "stdbuf"])
+REAL = ("bash", "sh", "env", "timeout", "nohup", "nice", "xargs", "find", "setsid", "stdbuf")
 SHIM = """#!/bin/bash
 for argument in "${0##*/}" "$@"; do printf '%s\\0' "$argument"; done >> "$SHIM_LOG/$$"
 """
