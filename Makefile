@@ -17,7 +17,7 @@ setup: ## everything a checkout needs; resumes where it stopped
 	@$(SETUP) setup
 
 demo: setup ## six tool calls of one agent session, judged and run
-	@$(PYTHON) tools/demo.py
+	@$(PYTHON) -m tools.demo
 
 test: setup ## all tests, linters included
 	@tools/test.sh

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from demo_daemon import DemoDaemon, DemoFailedError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +22,7 @@ from opensafe.client import CallResult, Client
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
+from tools.demo_daemon import DemoDaemon, DemoFailedError
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[1]
 FILES: Final = ROOT / "deploy" / "demo"

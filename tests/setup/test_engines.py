@@ -2,9 +2,9 @@
 
 import hashlib
 import http.server
-import json
 import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_a_build_that_fails_says_what_else_to_do(host):
 
 @pytest.mark.parametrize("name", ["opa", "runsc"])
 def test_every_pinned_module_has_its_hashes(name):
-    module = engines.Path(engines.__file__).with_name("go") / name
+    module = Path(engines.__file__).with_name("go") / name
     assert needed_by(module) >= (1, 26)
     required = re.findall(r"^(?:require |\t)(\S+) (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
     hashes = (module / "go.sum").read_text()
@@ -152,7 +152,17 @@ def test_versions_are_read_from_what_go_prints(text, version):
     assert parse_version(text) == version
 
 
+class _Server(http.server.HTTPServer):
+    content = b"what is served"
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/file"
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
@@ -164,9 +174,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with http.server.HTTPServer(("127.0.0.1", 0), _Handler) as listening:
-        listening.url = f"http://127.0.0.1:{listening.server_address[1]}/file"
-        listening.content = json.dumps({"a": 1}).encode()
+    with _Server(("127.0.0.1", 0), _Handler) as listening:
         serving = threading.Thread(target=listening.serve_forever)
         serving.start()
         yield listening

@@ -24,7 +24,8 @@ def demo():
     """The demo, run once without a terminal at 80 columns: what it printed and what it reported."""
     before = _directories()
     ended = subprocess.run(
-        [sys.executable, ROOT / "tools/demo.py"],
+        [sys.executable, "-m", "tools.demo"],
+        cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

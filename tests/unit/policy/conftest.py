@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from harness.policy import REVISION
 
 from opensafe.config import DEFAULT_PREFIX
 from opensafe.model.facts import ClassTables
@@ -17,6 +16,7 @@ from opensafe.policy.build import build
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import MANIFEST, MEMBERS, Bundle
+from tests.harness.policy import REVISION
 
 ROOT = pathlib.Path(__file__).parents[3]
 OPA = pathlib.Path(DEFAULT_PREFIX) / "bin" / "opa"

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from harness.policy import guest, repack
 
 from opensafe.errors import BundleRefused
 from opensafe.policy import archive
 from opensafe.policy.build import build
 from opensafe.policy.bundle import load
 from opensafe.policy.manifest import CONFIG, MANIFEST, VECTORS, WASM, Bundle
+from tests.harness.policy import guest, repack
 
 Members = dict[str, bytes]
 

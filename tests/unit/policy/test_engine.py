@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from harness.policy import REVISION, guest, question, read
 
 from opensafe.errors import BundleRefused, EvaluationFailed
 from opensafe.model.decision import Action
@@ -16,6 +15,7 @@ from opensafe.model.facts import Command
 from opensafe.policy._wasmtime import ffi
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import Bundle
+from tests.harness.policy import REVISION, guest, question, read
 
 EngineOf = Callable[..., Engine]
 Compile = Callable[[str], bytes]

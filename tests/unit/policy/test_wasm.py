@@ -5,12 +5,12 @@ import pathlib
 import threading
 
 import pytest
-from harness.policy import guest
 
 from opensafe.errors import PolicyError
 from opensafe.policy._wasmtime import lib
 from opensafe.policy.wasm import Runtime
 from opensafe.policy.watchdog import Watchdog
+from tests.harness.policy import guest
 
 
 @pytest.fixture
