@@ -16,7 +16,14 @@ from opensafe.model.sandbox import Launch, SandboxSpec
 from opensafe.warden import kernel
 from opensafe.warden.client import WardenClient
 from opensafe.warden.protocol import Ended, RecordRef
+from opensafe.warden.sandbox import reconcile
+from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.layout import Layout
+from opensafe.warden.sandbox.lifecycle import Lifecycle
+from opensafe.warden.sandbox.limits import Hierarchies
+from opensafe.warden.sandbox.programs import Programs
+from opensafe.warden.sandbox.runsc import Runsc
+from opensafe.warden.sandbox.state import State
 
 IMAGES = os.environ.get("OPENSAFE_TEST_IMAGES", "/opt/opensafe/images")
 RUNSC = os.environ.get("OPENSAFE_TEST_RUNSC", "/opt/opensafe/bin/runsc")
@@ -215,3 +222,52 @@ class Caller:
 
     async def sh(self, script: str, **options) -> Done:
         return await self.run("bash", "-c", script, **options)
+
+
+class Direct:
+    """Sandboxes and programs without decisions: the warden's inside, driven as a library with the driver of choice."""
+
+    def __init__(self, host: Host, driver: str):
+        layout = host.layout
+        for directory in (layout.state, layout.runsc_root, layout.bundles):
+            directory.mkdir(parents=True, exist_ok=True)
+        (layout.state / "instance").write_text("0123456789")
+        self.hierarchies = Hierarchies.find(host.instance)
+        self.hierarchies.prepare()
+        self.layout = layout
+        self.state = State(layout.state / "warden.db")
+        self.runsc = Runsc(layout)
+        self.driver = {"socket": ControlDriver(layout), "command line": self.runsc}[driver]
+        self.lifecycle = Lifecycle(layout, self.hierarchies, self.state, self.runsc, self.driver, limit=8)
+        self.programs = Programs(self.driver, self.lifecycle, limit=64)
+
+    async def close(self) -> None:
+        await self.programs.close()
+        await self.lifecycle.close()
+        reconcile.detach_mounts(self.layout)
+        self.hierarchies.remove_parents()
+        self.state.close()
+
+    async def create_sandbox(self, spec: SandboxSpec, _: object = None) -> None:
+        with self.lifecycle.reserved(spec):
+            await self.lifecycle.create(spec)
+
+    async def delete_sandbox(self, sandbox_id: str) -> None:
+        await self.lifecycle.delete(sandbox_id)
+
+    async def start(self, launch: Launch, _: object, stdin: int, stdout: int, stderr: int) -> None:
+        with self.programs.reserved(launch):
+            await self.programs.start(launch, stdin, stdout, stderr)
+
+    async def wait(self, exec_id: str):
+        return await self.programs.wait(exec_id)
+
+    async def kill(self, exec_id: str) -> None:
+        await self.programs.kill(exec_id)
+
+
+class NoFront:
+    """For Direct, which asks for no decision."""
+
+    def decide(self, subject: object) -> None:
+        return None

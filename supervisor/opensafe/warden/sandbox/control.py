@@ -11,6 +11,7 @@ waited for only so long.
 import asyncio
 import base64
 import contextlib
+import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, TypeVar
@@ -18,7 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ...errors import DriverError
-from .driver import Execution, GuestProcess, GuestProgram
+from .driver import Execution, GuestProcess, GuestProgram, descendants
 from .layout import Layout
 
 #: An answer is a number or a short error, but for the process list: 32768 entries of some 200 bytes.
@@ -194,31 +195,17 @@ class ControlDriver:
     async def processes(self, sandbox_id: str) -> tuple[GuestProcess, ...]:
         """See Driver."""
         async with self._connection(sandbox_id) as connection:
-            listed = await connection.call(
-                "containerManager.Processes", sandbox_id, list[_Process], answer_max=_PROCESSES_MAX
-            )
-        return tuple(GuestProcess(process.pid, process.ppid) for process in listed)
+            return await _processes(connection, sandbox_id)
 
-    async def signal(self, sandbox_id: str, pids: Sequence[int], signo: int) -> None:
-        """See Driver."""
-        async with self._connection(sandbox_id) as connection:
-            for pid in pids:
-                arg = {"CID": sandbox_id, "Signo": signo, "PID": pid, "Mode": _ONE_PROCESS}
-                try:
-                    await connection.call("containerManager.Signal", arg, Any)
-                except DriverError as error:
-                    if "no such process" not in error.value:
-                        raise
-
-    async def pause(self, sandbox_id: str) -> None:
-        """See Driver."""
+    async def kill_below(self, sandbox_id: str, pid: int) -> None:
+        """See Driver. No task runs between the listing and the last signal, so nothing escapes."""
         async with self._connection(sandbox_id) as connection:
             await connection.call("containerManager.Pause", None, Any)
-
-    async def resume(self, sandbox_id: str) -> None:
-        """See Driver."""
-        async with self._connection(sandbox_id) as connection:
-            await connection.call("containerManager.Resume", None, Any)
+            try:
+                for below in descendants(await _processes(connection, sandbox_id), pid):
+                    await _kill(connection, sandbox_id, below)
+            finally:
+                await connection.call("containerManager.Resume", None, Any)
 
     @contextlib.asynccontextmanager
     async def _connection(self, sandbox_id: str) -> AsyncIterator[Connection]:
@@ -227,6 +214,21 @@ class ControlDriver:
             yield connection
         finally:
             connection.close()
+
+
+async def _processes(connection: Connection, sandbox_id: str) -> tuple[GuestProcess, ...]:
+    listed = await connection.call("containerManager.Processes", sandbox_id, list[_Process], answer_max=_PROCESSES_MAX)
+    return tuple(GuestProcess(process.pid, process.ppid) for process in listed)
+
+
+async def _kill(connection: Connection, sandbox_id: str, pid: int) -> None:
+    arg = {"CID": sandbox_id, "Signo": int(signal.SIGKILL), "PID": pid, "Mode": _ONE_PROCESS}
+    try:
+        await connection.call("containerManager.Signal", arg, Any)
+    except DriverError as error:
+        # A zombie, or reaped since it was listed.
+        if "no such process" not in error.value:
+            raise
 
 
 #: Bit numbers of linux/capability.h for those that a runner may be given.

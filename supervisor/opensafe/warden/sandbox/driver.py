@@ -3,7 +3,7 @@
 One conformance suite runs over both (tests/system/warden/test_driver_conformance.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -55,11 +55,27 @@ class Driver(Protocol):
     async def processes(self, sandbox_id: str) -> tuple[GuestProcess, ...]:
         """All processes of the guest, zombies included."""
 
-    async def signal(self, sandbox_id: str, pids: Sequence[int], signo: int) -> None:
-        """Send a signal to each of these guest processes. One that is gone is no error."""
+    async def kill_below(self, sandbox_id: str, pid: int) -> None:
+        """SIGKILL to every process below a program that `execute` started, never to that program itself.
 
-    async def pause(self, sandbox_id: str) -> None:
-        """Stop every task of the guest; on return none runs."""
+        One sweep: what is forked while it goes on may escape a driver that can't stop the guest meanwhile.
+        """
 
-    async def resume(self, sandbox_id: str) -> None:
-        """Let the tasks run again."""
+
+def descendants(processes: Iterable[GuestProcess], root: int) -> tuple[int, ...]:
+    """Process ids below `root`, without it; none when `root` is not, or no longer, a program of the sentry's."""
+    children: dict[int, list[int]] = {}
+    for one in processes:
+        children.setdefault(one.ppid, []).append(one.pid)
+    if root not in children.get(0, ()):
+        return ()
+    found: list[int] = []
+    seen = {root}
+    queue = [root]
+    while queue:
+        # `seen` guards against a list with a loop, which only a hostile sentry sends.
+        below = [pid for pid in children.get(queue.pop(), ()) if pid not in seen]
+        seen.update(below)
+        found += below
+        queue += below
+    return tuple(found)

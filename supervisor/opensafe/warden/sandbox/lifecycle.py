@@ -54,8 +54,8 @@ class Sandbox:
         self.cgroup = cgroup
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.deleting = False
-        #: Held around Pause … Resume.
-        self.paused = asyncio.Lock()
+        #: One sweep at a time: the guest is stopped during each.
+        self.sweeping = asyncio.Lock()
         self._watchers: list[asyncio.Task[None]] = []
 
     @property

@@ -78,19 +78,20 @@ PROFILES: Final = {
 }
 
 #: The host calls that the runsc tree makes (traced over its life cycle, together with runsc's own filter sources):
-#: sentry, gofer, stubs and command line. Everything else answers EPERM.
+#: sentry, gofer, stubs and command line, which alone needs renameat. Everything else answers EPERM.
 GUARD: Final = _names("""
-    accept accept4 arch_prctl bind brk capget capset chdir chroot clock_gettime clock_nanosleep clone clone3 close
-    connect copy_file_range dup dup3 epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 execve exit exit_group
-    faccessat fallocate fchmod fchmodat fchown fchownat fcntl fdatasync fgetxattr flistxattr flock fremovexattr
-    fsetxattr fstat fstatfs fsync ftruncate futex getcpu getdents64 getegid geteuid getgid getpid getppid
-    getpriority getrandom getrlimit getsockname getsockopt gettid gettimeofday getuid io_destroy io_getevents
-    io_setup io_submit io_uring_setup ioctl kill lgetxattr linkat listen llistxattr lremovexattr lseek lsetxattr
-    madvise membarrier memfd_create mincore mkdirat mknodat mlock mmap mount mprotect mseal munlock munmap
-    nanosleep newfstatat open openat openat2 pidfd_open pidfd_send_signal pipe2 pivot_root ppoll prctl pread64
-    preadv preadv2 prlimit64 ptrace pwrite64 pwritev pwritev2 read readlinkat recvfrom recvmmsg recvmsg renameat2
-    restart_syscall rseq rt_sigaction rt_sigprocmask rt_sigreturn rt_tgsigqueueinfo sched_getaffinity sched_yield
-    seccomp sendmmsg sendmsg sendto set_robust_list setgid setitimer setns setpriority setregid setreuid setsid
-    setuid shutdown sigaltstack socket socketpair statfs statx symlinkat sync_file_range tee tgkill time
-    timer_create timer_delete timer_settime umask umount2 uname unlinkat utimensat wait4 waitid write writev
+    accept accept4 arch_prctl bind brk capget capset chdir chroot clock_gettime clock_nanosleep clone clone3
+    close connect copy_file_range dup dup3 epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 execve exit
+    exit_group faccessat fallocate fchmod fchmodat fchown fchownat fcntl fdatasync fgetxattr flistxattr flock
+    fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex getcpu getdents64 getegid geteuid getgid getpid
+    getppid getpriority getrandom getrlimit getsockname getsockopt gettid gettimeofday getuid io_destroy
+    io_getevents io_setup io_submit io_uring_setup ioctl kill lgetxattr linkat listen llistxattr lremovexattr
+    lseek lsetxattr madvise membarrier memfd_create mincore mkdirat mknodat mlock mmap mount mprotect mseal
+    munlock munmap nanosleep newfstatat open openat openat2 pidfd_open pidfd_send_signal pipe2 pivot_root ppoll
+    prctl pread64 preadv preadv2 prlimit64 ptrace pwrite64 pwritev pwritev2 read readlinkat recvfrom recvmmsg
+    recvmsg renameat renameat2 restart_syscall rseq rt_sigaction rt_sigprocmask rt_sigreturn rt_tgsigqueueinfo
+    sched_getaffinity sched_yield seccomp sendmmsg sendmsg sendto set_robust_list setgid setitimer setns
+    setpriority setregid setreuid setsid setuid shutdown sigaltstack socket socketpair statfs statx symlinkat
+    sync_file_range tee tgkill time timer_create timer_delete timer_settime umask umount2 uname unlinkat
+    utimensat wait4 waitid write writev
 """)

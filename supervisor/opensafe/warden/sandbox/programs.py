@@ -11,7 +11,6 @@ import collections
 import contextlib
 import logging
 import os
-import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +23,7 @@ from ...model.ids import is_own_id
 from ...model.sandbox import Launch
 from .. import process
 from . import layout, seccomp
-from .driver import Driver, Execution, GuestProcess, GuestProgram
+from .driver import Driver, Execution, GuestProgram
 from .lifecycle import Lifecycle, Sandbox
 
 _log = logging.getLogger(__name__)
@@ -224,7 +223,8 @@ class Programs:
             async with asyncio.timeout(_SWEEP_DEADLINE_S):
                 attempt = 0
                 while not running.finished.done():
-                    await self._kill_descendants(running)
+                    async with running.sandbox.sweeping:
+                        await self._driver.kill_below(running.sandbox.sandbox_id, running.execution.pid)
                     await asyncio.wait((running.finished,), timeout=_SWEEP_AGAIN_S[attempt])
                     attempt = min(attempt + 1, len(_SWEEP_AGAIN_S) - 1)
         except (OpenSafeError, TimeoutError) as error:
@@ -232,36 +232,6 @@ class Programs:
                 # What can't be killed alone is killed with its sandbox.
                 _log.warning("sandbox %s ends: its program can't be killed (%s)", running.sandbox.sandbox_id, error)
                 running.sandbox.end("kill failed")
-
-    async def _kill_descendants(self, running: _Running) -> None:
-        sandbox = running.sandbox
-        async with sandbox.paused:
-            await self._driver.pause(sandbox.sandbox_id)
-            try:
-                listed = await self._driver.processes(sandbox.sandbox_id)
-                below = descendants(listed, running.execution.pid)
-                await self._driver.signal(sandbox.sandbox_id, below, signal.SIGKILL)
-            finally:
-                await self._driver.resume(sandbox.sandbox_id)
-
-
-def descendants(processes: tuple[GuestProcess, ...], root: int) -> tuple[int, ...]:
-    """Process ids below `root`, without it; none when `root` is not, or no longer, a program of the sentry's."""
-    children: dict[int, list[int]] = {}
-    for one in processes:
-        children.setdefault(one.ppid, []).append(one.pid)
-    if root not in children.get(0, ()):
-        return ()
-    found: list[int] = []
-    seen = {root}
-    queue = [root]
-    while queue:
-        # `seen` guards against a list with a loop, which only a hostile sentry sends.
-        below = [pid for pid in children.get(queue.pop(), ()) if pid not in seen]
-        seen.update(below)
-        found += below
-        queue += below
-    return tuple(found)
 
 
 class _Reported(msgspec.Struct, frozen=True):
