@@ -26,23 +26,6 @@ class Completed(msgspec.Struct, frozen=True):
     stderr: bytes
 
 
-def settle(future: asyncio.Future[None]) -> None:
-    """Set the result of a future that may have been cancelled."""
-    if not future.done():
-        future.set_result(None)
-
-
-async def readable(descriptor: int) -> None:
-    """Wait until `descriptor` is readable, which for a pidfd means that its process has ended."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(descriptor)
-
-
 class Child:
     """One child process. `wait` may be awaited by one task; `close` ends whatever still runs."""
 

@@ -12,8 +12,8 @@ import socket
 from collections.abc import Sequence
 from typing import Final
 
-from . import process
 from .protocol import MAX_PACKET
+from .waiting import readable, settle
 
 #: stdin, stdout, stderr of Start.
 MAX_DESCRIPTORS: Final = 3
@@ -70,7 +70,7 @@ class Channel:
                     [self._buffer], socket.CMSG_SPACE((MAX_DESCRIPTORS + 1) * _INT), socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
-                await process.readable(self._end.fileno())
+                await readable(self._end.fileno())
                 continue
             except OSError as error:
                 raise ConnectionEndedError(str(error)) from error
@@ -112,7 +112,7 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 async def _writable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(descriptor, process.settle, ready)
+    loop.add_writer(descriptor, settle, ready)
     try:
         await ready
     finally:

@@ -30,8 +30,9 @@ from ...errors import (
 )
 from ...model.ids import is_own_id
 from ...model.sandbox import SandboxSpec
-from .. import kernel, process
+from .. import kernel
 from ..network import namespaces
+from ..waiting import readable
 from . import image, spec
 from .driver import Driver
 from .layout import Layout
@@ -109,7 +110,7 @@ class Sandbox:
 
     async def _watch(self, pid: int, pidfd: int, role: str) -> None:
         try:
-            await process.readable(pidfd)
+            await readable(pidfd)
             if self.death.done():
                 return
             # A sentry without its gofer would serve on with I/O errors, a gofer alone has no purpose.

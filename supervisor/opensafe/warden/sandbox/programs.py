@@ -21,7 +21,7 @@ import msgspec
 from ...errors import Conflict, InvalidArgument, LimitExceeded, NotFound, OpenSafeError, SandboxLost
 from ...model.ids import is_own_id
 from ...model.sandbox import Launch
-from .. import process
+from ..waiting import readable
 from . import layout, seccomp
 from .driver import Driver, Execution, GuestProgram
 from .lifecycle import Lifecycle, Sandbox
@@ -261,7 +261,7 @@ def _decode(record: bytes) -> _Reported | None:
 
 async def _read(report: int) -> bytes:
     """The next record, or b"" at the end of file. Records are written whole."""
-    await process.readable(report)
+    await readable(report)
     return os.read(report, _RECORD.size)
 
 
