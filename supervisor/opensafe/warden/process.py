@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from .waiting import readable
+
 #: Bytes of a helper command's stdout and stderr that are kept. What exceeds a pipe's capacity is never read.
 _OUTPUT_MAX: Final = 64 * 1024
 
