@@ -113,7 +113,12 @@ test_review_tool_bash_interpreter_review_awk if {
 }
 
 test_review_tool_bash_interpreter_review_find if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`find`, `.`, `-exec`, `id`, `;`])]))
+	verdict := sample.judge("bash", sample.bash([sample.command([`find`, `.`, `-fprint`, `x`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_interpreter_review_perl if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-pe`, `system(1)`])]))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
@@ -192,6 +197,26 @@ test_allow_tool_bash_workspace_allow_interactive if {
 	sample.allowed_by(verdict, "tool.bash.workspace.allow")
 }
 
+test_allow_tool_bash_workspace_allow_git_elsewhere if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-C`, `sub`, `status`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_git_no_pager if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `--no-pager`, `diff`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_perl if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-pe`, `s/a/b/`, `x.txt`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_bash_workspace_allow_unbuffered if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-u`, `a.py`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
 test_allow_tool_bash_workspace_allow_wrapped if {
 	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`make`]), {"via": ["env", "timeout"]})]))
 	sample.allowed_by(verdict, "tool.bash.workspace.allow")
@@ -230,6 +255,26 @@ test_block_default_deny_git_option if {
 test_block_default_deny_module if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-m`, `http.server`])]))
 	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_module_late if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-u`, `-m`, `http.server`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_git_push if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-C`, `sub`, `push`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_default_deny_clone_without_host if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `clone`, `https://docs.python.org/x.git`])]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_allow_tool_bash_workspace_allow_clone if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`git`, `clone`, `https://docs.python.org/x.git`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
 }
 
 test_block_default_deny_wrapper if {

@@ -36,9 +36,15 @@ ordinary(command) if {
 
 ordinary(command) if {
 	_plain(command)
-	config.programs.subcommands[command.program][command.argv[1]]
+	config.programs.subcommands[command.program][_verb(command)]
 	not inline(command)
 	not installs(command)
+}
+
+ordinary(command) if {
+	_plain(command)
+	config.programs.remote[command.program][_verb(command)]
+	hosts_granted
 }
 
 ordinary(command) if {
@@ -147,7 +153,7 @@ _has_code(command, language) if {
 
 _has_code(command, _) if {
 	some argument in command.argv
-	argument in {"-c", "-e", "-p", "-E", "-r", "--eval", "--print", "eval"}
+	argument in {"-c", "-e", "-p", "-E", "-r", "-pe", "-ne", "--eval", "--print"}
 }
 
 _own(path) if {
@@ -163,6 +169,13 @@ _plain(command) if {
 	every wrapper in command.via { config.programs.wrappers[wrapper] }
 }
 
+# The subcommand, behind the two options that are often before it.
+_verb(command) := command.argv[1] if not command.argv[1] in {"-C", "--no-pager"}
+
+_verb(command) := command.argv[2] if command.argv[1] == "--no-pager"
+
+_verb(command) := command.argv[3] if command.argv[1] == "-C"
+
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
 _runs_file_or_module(command) if count(command.argv) == 1
 
@@ -173,7 +186,13 @@ _runs_file_or_module(command) if {
 
 _runs_file_or_module(command) if config.programs.modules[command.argv[_module_at(command)]]
 
-_runs_file_or_module(command) if command.argv[1] in {"--version", "-V", "-v", "-c", "-e", "-p", "-u", "--test", "-n"}
+_runs_file_or_module(command) if {
+	command.argv[1] in {
+		"--version", "-V", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-pe", "-ne",
+		"-jar", "-cp", "--test",
+	}
+	not "-m" in command.argv
+}
 
 _module_at(command) := index + 1 if {
 	some index, argument in command.argv

@@ -183,8 +183,13 @@ _fetchers contains name if {
 
 _runners contains item.program if {
 	some item in input.call.commands
-	config.programs.interpreters[item.program]
+	config.programs.shells[item.program]
 	item.position == "pipe"
+}
+
+_runners contains item.program if {
+	some item in input.call.commands
+	command.from_stdin(item)
 }
 
 _runners contains item.program if {

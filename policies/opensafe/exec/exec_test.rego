@@ -107,6 +107,11 @@ test_allow_tool_exec_package_script_deny if {
 	sample.allowed(verdict, "tool.exec.package.script.deny")
 }
 
+test_block_tool_exec_package_script_deny_interpreter if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`wget`, `docs.python.org`]), sample.with_field(sample.command([`python3`, `-`]), {"position": "pipe"})]))
+	sample.blocked_by(verdict, "tool.exec.package.script.deny")
+}
+
 test_missing_tool_exec_package_script_deny if {
 	verdict := sample.judge("bash", sample.without(sample.bash([sample.with_field(sample.command([`curl`, `docs.python.org`]), {"position": "pipe"}), sample.with_field(sample.command([`sh`]), {"position": "pipe"})]), "/call/commands/1/position"))
 	sample.blocked_by(verdict, "tool.bash.network.deny")
