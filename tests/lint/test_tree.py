@@ -27,12 +27,12 @@ REGISTRY_HOSTS = [
     )
 ]
 
-# What switches a checker off. A reason follows on the line, after a dash or a second comment sign.
+# What switches a checker off. A reason follows on the line.
 SUPPRESSION = re.compile(
     r"#\s*(?:noqa\b(?::\s*[A-Z0-9, ]+)?|type:\s*ignore(?:\[[^\]]*\])?|pragma:\s*no cover)"
     r"|//\s*NOLINT\w*(?:\([^)]*\))?|//\s*clang-format off|#\s*regal ignore:\S+|buf:lint:ignore \w+"
 )
-REASON = re.compile(r"^\s*(?:-|:|#)\s*\w.{5,}")
+REASON = re.compile(r"^\s*[-:#]?\s*\w.{5,}")
 
 
 def _tracked():
