@@ -52,9 +52,9 @@ def doctor(
         present.raw(encode(report("doctor", summary, details, runsc=seen.runsc, opa=seen.opa)))
     else:
         for item in checks:
-            present.out(f"{'ok  ' if item.ok else 'FAIL'}  {item.name:<22}  {item.value}")
+            present.out(f"{'ok  ' if item.ok else 'FAIL'}  {item.name:<32}  {item.value}")
             if item.remedy:
-                present.out(f"{'':28}  {item.remedy}")
+                present.out(f"{'':38}  {item.remedy}")
         present.out(f"{len(checks) - len(failed)} of {len(checks)} checks hold")
     return exits.Exit.OK if not failed else exits.Exit.GOAL_MISSED
 

@@ -1,7 +1,7 @@
 """From a failed RPC to the exception of `opensafe.errors` that the daemon meant.
 
 The daemon sends google.rpc.ErrorInfo in `grpc-status-details-bin`: domain "opensafe", the reason as in errors.py, the
-error's texts as metadata. A failure without one is the connection's or gRPC's own, and is told apart by asking the socket.
+error's texts as metadata. A failure without one is the connection's or gRPC's own; asking the socket tells them apart.
 """
 
 import errno

@@ -1,14 +1,10 @@
 import asyncio
-import importlib.util
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("daemon_double", Path(__file__).parents[1] / "client/daemon_double.py")
-daemon_double = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(daemon_double)
+from tests.unit.client import daemon_double
 
 
 class Ended:

@@ -1,14 +1,9 @@
-import importlib.util
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 
 from opensafe.client import Client
-
-_spec = importlib.util.spec_from_file_location("daemon_double", Path(__file__).with_name("daemon_double.py"))
-daemon_double = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(daemon_double)
+from tests.unit.client import daemon_double
 
 
 @pytest.fixture
