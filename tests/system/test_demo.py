@@ -9,6 +9,10 @@ import sys
 import pytest
 
 from opensafe.cli import leftovers
+from opensafe.client import CallResult, Verdict
+from opensafe.model.decision import Action, RuleHit, Severity
+from opensafe.model.outcome import Outcome, OutcomeKind
+from tools.demo import STEPS, Done
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -87,3 +91,33 @@ def test_nothing_is_left_behind(demo):
     """Neither processes nor mounts nor cgroups of the demo's sandbox; others may run sandboxes meanwhile."""
     sandbox_id = demo[1]["details"]["sandbox_id"]
     assert [line for line in leftovers.find(pathlib.Path("/run/opensafe")) if sandbox_id in line] == []
+
+
+def _done(step, action, rules, **outcome):
+    hits = tuple(RuleHit(id=rule, severity=Severity.HIGH, action=action, reason="") for rule in rules)
+    verdict = Verdict(decision_id="dec-1", action=action, rules=hits)
+    return Done(step, CallResult(verdict=verdict, outcome=Outcome(**outcome), stdout=b"# Till"))
+
+
+@pytest.mark.parametrize(
+    ("step", "action", "rules", "outcome", "complaint"),
+    [
+        (1, Action.ALLOW, ["a"], {"kind": OutcomeKind.EXITED, "exit_code": 0}, ""),
+        (1, Action.BLOCK, ["a"], {"kind": OutcomeKind.BLOCKED}, "expected allow, got block by a"),
+        (1, Action.ALLOW, ["a"], {"kind": OutcomeKind.EXITED, "exit_code": 1}, "ended exited 1"),
+        (1, Action.ALLOW, ["a"], {"kind": OutcomeKind.LOST, "detail": "gone"}, "ended lost None gone"),
+        (
+            3,
+            Action.BLOCK,
+            ["tool.bash.network.deny"],
+            {"kind": OutcomeKind.BLOCKED},
+            "expected egress.domain.allowlist",
+        ),
+        (6, Action.ALLOW, ["a"], {"kind": OutcomeKind.EXITED, "exit_code": 0}, "its output lacks 'Ran 6 tests in'"),
+    ],
+    ids=["as expected", "verdict", "failed", "lost", "rule missing", "no output"],
+)
+def test_a_demo_that_goes_otherwise_says_how(step, action, rules, outcome, complaint):
+    said = _done(STEPS[step - 1], action, rules, **outcome).complaint()
+    assert complaint in said
+    assert bool(said) == bool(complaint)
