@@ -37,9 +37,11 @@ def arm(step: str) -> None:
     original = getattr(owner, name)
     if asyncio.iscoroutinefunction(original):
 
-        async def stepped(*arguments, **options):
+        async def awaited(*arguments, **options):
             await original(*arguments, **options)
             die()
+
+        setattr(owner, name, awaited)
     else:
 
         def stepped(*arguments, **options):
@@ -49,7 +51,7 @@ def arm(step: str) -> None:
                 die()
             return done
 
-    setattr(owner, name, stepped)
+        setattr(owner, name, stepped)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from opensafe.warden.client import WardenClient
 from opensafe.warden.protocol import Ended, RecordRef
 from opensafe.warden.sandbox import reconcile
 from opensafe.warden.sandbox.control import ControlDriver
+from opensafe.warden.sandbox.driver import Driver
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.lifecycle import Lifecycle
 from opensafe.warden.sandbox.limits import Hierarchies
@@ -176,7 +177,7 @@ class Running:
 class Caller:
     """A sandbox and what is done in it."""
 
-    def __init__(self, client: WardenClient, front: Front):
+    def __init__(self, client, front):
         self.client, self.front = client, front
         self.spec = SandboxSpec(sandbox_id=new_id("sb"))
 
@@ -237,7 +238,7 @@ class Direct:
         self.layout = layout
         self.state = State(layout.state / "warden.db")
         self.runsc = Runsc(layout)
-        self.driver = {"socket": ControlDriver(layout), "command line": self.runsc}[driver]
+        self.driver: Driver = ControlDriver(layout) if driver == "socket" else self.runsc
         self.lifecycle = Lifecycle(layout, self.hierarchies, self.state, self.runsc, self.driver, limit=8)
         self.programs = Programs(self.driver, self.lifecycle, limit=64)
 

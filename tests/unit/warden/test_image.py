@@ -44,7 +44,7 @@ def test_fs_25_an_image_that_is_a_symlink_is_refused(images):
 def test_fs_25_the_host_itself_is_refused(images, monkeypatch):
     # A bind mount of / can't be made here; what samefile would say of it can.
     variant(images, "other").mkdir()
-    monkeypatch.setattr(image.os.path, "samefile", lambda *_: True)
+    monkeypatch.setattr("os.path.samefile", lambda *_: True)
     with pytest.raises(SandboxStartFailed, match="its root is the host's"):
         image.find(images, "other")
 

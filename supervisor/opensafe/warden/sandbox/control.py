@@ -13,6 +13,7 @@ import base64
 import contextlib
 import signal
 import socket
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,8 @@ _CHUNK: Final = 256 * 1024
 #: Reads for one answer; bounds the work that a sentry can cause by answering one byte at a time.
 _READS_MAX: Final = 4096
 _DEADLINE_S: Final = 10.0
+#: Half of the sentry's listen backlog, beyond which connecting fails.
+_CONNECTING_MAX: Final = 8
 _ERROR_MAX: Final = 500
 #: Signal delivery mode: to one process, named by its id.
 _ONE_PROCESS: Final = 0
@@ -67,18 +70,16 @@ class Connection:
         self._stream = stream
 
     @classmethod
-    async def open(cls, layout: Layout, sandbox_id: str) -> "Connection":
-        """Raises DriverError when nobody answers there."""
+    def open(cls, layout: Layout, sandbox_id: str) -> "Connection":
+        """Raises DriverError when nobody listens there, or too many wait already to be heard."""
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             stream.setblocking(False)
-            async with asyncio.timeout(_DEADLINE_S):
-                await asyncio.get_running_loop().sock_connect(stream, str(layout.control_socket(sandbox_id)))
-        except BaseException as error:
+            # Never pending: a unix socket connects at once or, with its backlog full, fails with EAGAIN.
+            stream.connect(str(layout.control_socket(sandbox_id)))
+        except OSError as error:
             stream.close()
-            if isinstance(error, (OSError, TimeoutError)):
-                raise DriverError(f"sandbox {sandbox_id} does not answer on its control socket: {error}") from error
-            raise
+            raise DriverError(f"sandbox {sandbox_id} does not listen on its control socket: {error}") from error
         return cls(stream)
 
     async def call(
@@ -159,6 +160,8 @@ class ControlDriver:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        #: By sandbox, for as long as somebody holds or awaits one: a slow sentry delays its own sandbox alone.
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Semaphore] = weakref.WeakValueDictionary()
 
     async def start(self, sandbox_id: str) -> None:
         """See Driver. Network arguments count only before the start; afterwards they are ignored in silence."""
@@ -169,27 +172,24 @@ class ControlDriver:
     async def execute(self, sandbox_id: str, program: GuestProgram) -> Execution:
         """See Driver."""
         guest, host = list(program.descriptors), list(program.descriptors.values())
-        connection = await Connection.open(self._layout, sandbox_id)
-        try:
-            pid = await connection.call(
-                "containerManager.ExecuteAsync",
-                {
-                    "filename": program.argv[0],
-                    "argv": program.argv,
-                    "envv": program.env,
-                    "wd": program.cwd,
-                    "KUID": 0,
-                    "KGID": 0,
-                    "Capabilities": _capabilities(program.capabilities),
-                    "ContainerID": sandbox_id,
-                    "GuestFDs": guest,
-                },
-                int,
-                descriptors=host,
-            )
-        except BaseException:
-            connection.close()
-            raise
+        arg = {
+            "filename": program.argv[0],
+            "argv": program.argv,
+            "envv": program.env,
+            "wd": program.cwd,
+            "KUID": 0,
+            "KGID": 0,
+            "Capabilities": _capabilities(program.capabilities),
+            "ContainerID": sandbox_id,
+            "GuestFDs": guest,
+        }
+        async with self._turn(sandbox_id):
+            connection = Connection.open(self._layout, sandbox_id)
+            try:
+                pid = await connection.call("containerManager.ExecuteAsync", arg, int, descriptors=host)
+            except BaseException:
+                connection.close()
+                raise
         return ControlExecution(connection, sandbox_id, pid)
 
     async def processes(self, sandbox_id: str) -> tuple[GuestProcess, ...]:
@@ -209,11 +209,19 @@ class ControlDriver:
 
     @contextlib.asynccontextmanager
     async def _connection(self, sandbox_id: str) -> AsyncIterator[Connection]:
-        connection = await Connection.open(self._layout, sandbox_id)
-        try:
-            yield connection
-        finally:
-            connection.close()
+        async with self._turn(sandbox_id):
+            connection = Connection.open(self._layout, sandbox_id)
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    def _turn(self, sandbox_id: str) -> asyncio.Semaphore:
+        """Held from connecting to the first answer, which shows that the connection was accepted."""
+        turn = self._turns.get(sandbox_id)
+        if turn is None:
+            turn = self._turns[sandbox_id] = asyncio.Semaphore(_CONNECTING_MAX)
+        return turn
 
 
 async def _processes(connection: Connection, sandbox_id: str) -> tuple[GuestProcess, ...]:
