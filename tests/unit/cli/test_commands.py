@@ -144,11 +144,6 @@ async def test_tail_prints_the_lines_of_the_log(opensafe, daemon):
     assert (await opensafe("audit", "tail", "-n", "2")).stdout == b'{"index":0}\n{"index":1}\n'
 
 
-async def test_verify_of_nothing_is_no_success(opensafe, tmp_path):
-    ended = await opensafe("audit", "verify", "--state", str(tmp_path / "none"))
-    assert ended.status != 0
-
-
 async def test_up_with_an_impossible_configuration_says_which_key(opensafe, tmp_path):
     (tmp_path / "bad.toml").write_text("[service]\nuser = 7\n")
     ended = await opensafe("up", "--config", str(tmp_path / "bad.toml"))
