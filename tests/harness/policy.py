@@ -11,7 +11,7 @@ from opensafe.model.facts import PathFact
 from opensafe.model.policy_input import BudgetInput, CallInput, PolicyInput, SessionInput
 from opensafe.policy import archive
 from opensafe.policy.manifest import MANIFEST, Manifest, revision_of
-from opensafe.policy.wasm import _wat
+from opensafe.policy.native import wat
 
 REVISION = "1-000000000000"
 
@@ -81,7 +81,7 @@ def guest(
         answer=_quoted(answer),
         evaluate=evaluate,
     )
-    return _wat(text.encode())
+    return wat(text.encode())
 
 
 def _quoted(text: str) -> str:

@@ -19,8 +19,9 @@ from opensafe.model.policy_input import PolicyInput
 
 from ._wasmtime import CData, WasmtimeError, lib
 from .manifest import PACKAGE, Bundle
+from .native import Runtime
 from .verdict import read_verdict
-from .wasm import ABI_VERSION, MAX_INPUT, GuestError, Instance, Runtime
+from .wasm import ABI_VERSION, MAX_INPUT, GuestError, Instance
 
 _ABOVE_ARGUMENTS: Final = 2  # question, call
 _encode: Final = msgspec.json.Encoder().encode
@@ -37,7 +38,10 @@ class Engine:
         memory_bytes: int = 64 << 20,
         cache_dir: pathlib.Path | None = None,
     ) -> None:
-        """Raises BundleRefused where the module does not compile, link or keep the ABI, PolicyError for the cache."""
+        """`deadline_ms`: processor time of one evaluation; in real time it may take twenty times as long.
+
+        Raises BundleRefused where the module does not compile, link or keep the ABI, PolicyError for the cache.
+        """
         self.revision: Final = bundle.revision
         self.tables: Final[ClassTables] = bundle.tables
         self._data: Final = bundle.data

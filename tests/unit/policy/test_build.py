@@ -28,7 +28,7 @@ def edit(path: pathlib.Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-SPOILS: dict[str, Callable[[Tree], None]] = {
+SPOILS: dict[str, Callable[[Tree], object]] = {
     "fmt": lambda t: edit(t / "opensafe/budget/budget.rego", "_within if {", "_within   if {"),
     "callz": lambda t: edit(t / "opensafe/budget/budget.rego", "config.ceilings.calls,", "config.ceilings.callz,"),
     "usrinfo": lambda t: edit(t / "opensafe/egress/egress.rego", "host.userinfo", "host.usrinfo"),

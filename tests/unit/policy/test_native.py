@@ -3,12 +3,13 @@
 import os
 import pathlib
 import threading
+import time
 
 import pytest
 
 from opensafe.errors import PolicyError
 from opensafe.policy._wasmtime import lib
-from opensafe.policy.wasm import Runtime
+from opensafe.policy.native import Runtime
 from opensafe.policy.watchdog import Watchdog
 from tests.harness.policy import guest
 
@@ -94,3 +95,17 @@ def test_the_watchdog_fires_when_due_and_not_after_it_was_disarmed() -> None:
         watchdog.close()
         watchdog.close()
     assert not fired.acquire(blocking=False)
+
+
+def test_the_deadline_counts_work_and_not_waiting() -> None:
+    fired = threading.Event()
+    watchdog = Watchdog(fired.set, patience=1_000_000)
+    try:
+        begun = time.thread_time_ns()
+        watchdog.arm(5_000_000)
+        fired.wait(0.1)  # a thread that a busy host keeps waiting
+        while not fired.is_set():
+            pass
+        assert time.thread_time_ns() - begun >= 5_000_000
+    finally:
+        watchdog.close()
