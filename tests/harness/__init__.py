@@ -1,0 +1,1 @@
+"""What several test folders share: a real daemon in directories of its own."""
