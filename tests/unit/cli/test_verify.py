@@ -24,7 +24,7 @@ def state(tmp_path):
     log = segment_path(tmp_path, 0)
     log.parent.mkdir(parents=True)
     log.write_bytes(b"".join(lines))
-    (tmp_path / LEDGER).parent.mkdir(parents=True)
+    (tmp_path / LEDGER).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / LEDGER).touch()
     return tmp_path
 
