@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 group = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(metavar="ID", help="The review's id, such as rev-3f….")]
-_COLUMNS = ("REVIEW", "STATE", "PRINCIPAL", "TOOL", "RULES", "EXPIRES")
 #: Reviewing needs a role; in the default configuration this principal has it.
 _REVIEWER = "operator"
 

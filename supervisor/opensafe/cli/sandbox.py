@@ -1,5 +1,6 @@
 """`opensafe sandbox`: make, look at and remove sandboxes that outlive one call."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,8 +68,9 @@ def list_(principal: options.Principal = None, json: options.Json = False) -> in
 
     found = ask(principal, lambda client: client.list_sandboxes())
     if json:
-        states = {"running": 0, "lost": 0} | {s.state: sum(o.state == s.state for o in found) for s in found}
-        present.raw(encode(report("sandbox-list", {"sandboxes": len(found), **states}, {"sandboxes": found})))
+        states = Counter(sandbox.state for sandbox in found)
+        summary = {"sandboxes": len(found), "running": states["running"], "lost": states["lost"]}
+        present.raw(encode(report("sandbox-list", summary, {"sandboxes": found})))
     else:
         for line in present.table(_COLUMNS, [_row(sandbox) for sandbox in found]):
             present.out(line)
