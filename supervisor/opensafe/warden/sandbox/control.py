@@ -66,11 +66,12 @@ class _Process(msgspec.Struct):
 class Connection:
     """One connection to a sentry; calls on it are made one after the other by one task."""
 
-    def __init__(self, stream: socket.socket) -> None:
+    def __init__(self, stream: socket.socket, deadline_s: float) -> None:
         self._stream = stream
+        self._deadline_s = deadline_s
 
     @classmethod
-    def open(cls, layout: Layout, sandbox_id: str) -> "Connection":
+    def open(cls, layout: Layout, sandbox_id: str, deadline_s: float = _DEADLINE_S) -> "Connection":
         """Raises DriverError when nobody listens there, or too many wait already to be heard."""
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
@@ -80,7 +81,7 @@ class Connection:
         except OSError as error:
             stream.close()
             raise DriverError(f"sandbox {sandbox_id} does not listen on its control socket: {error}") from error
-        return cls(stream)
+        return cls(stream, deadline_s)
 
     async def call(
         self,
@@ -89,24 +90,27 @@ class Connection:
         result: type[_Result],
         *,
         descriptors: Sequence[int] = (),
-        deadline_s: float | None = _DEADLINE_S,
+        patient: bool = False,
         answer_max: int = _ANSWER_MAX,
     ) -> _Result:
-        """Make one call. Raises DriverError: refused, malformed, too large, late, or the sentry is gone."""
+        """Make one call. Raises DriverError: refused, malformed, too large, late, or the sentry is gone.
+
+        A patient call has no deadline: it ends with the program or the sandbox.
+        """
         request = msgspec.json.encode({"method": method, "arg": arg})
         try:
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(None if patient else self._deadline_s):
                 await self._send(request, descriptors)
                 answer = await self._receive(method, answer_max)
         except TimeoutError as error:
-            raise DriverError(f"{method}: no answer from the sentry", limit=f"{deadline_s} s") from error
+            raise DriverError(f"{method}: no answer from the sentry", limit=f"{self._deadline_s} s") from error
         except OSError as error:
             raise DriverError(f"{method}: the sentry is gone ({error.strerror})") from error
         if not answer.success:
             raise DriverError(f"{method}: refused by the sentry", value=answer.err[:_ERROR_MAX])
         try:
             return msgspec.json.decode(answer.result, type=result)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise DriverError(f"{method}: the sentry's result is malformed ({error})") from error
 
     def close(self) -> None:
@@ -132,8 +136,13 @@ class Connection:
             if len(received) > answer_max:
                 raise DriverError(f"{method}: the sentry's answer is too large", limit=f"{answer_max} bytes")
             if chunk.endswith(b"}"):
-                with contextlib.suppress(msgspec.DecodeError):
+                try:
                     return msgspec.json.decode(received, type=_Answer)
+                except (msgspec.ValidationError, RecursionError) as error:
+                    raise DriverError(f"{method}: the sentry's answer is malformed ({error})") from error
+                except msgspec.DecodeError:
+                    # Not at its end yet.
+                    continue
         raise DriverError(f"{method}: the sentry's answer does not end", limit=f"{_READS_MAX} reads")
 
 
@@ -148,7 +157,7 @@ class ControlExecution:
     async def wait(self) -> None:
         """See Execution. The exit status is the runner's own and means nothing here."""
         arg = {"PID": self.pid, "CID": self._sandbox_id}
-        await self._connection.call("containerManager.WaitPID", arg, int, deadline_s=None)
+        await self._connection.call("containerManager.WaitPID", arg, int, patient=True)
 
     async def close(self) -> None:
         """See Execution."""
@@ -158,8 +167,9 @@ class ControlExecution:
 class ControlDriver:
     """The driver in use. See Driver for the methods."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, deadline_s: float = _DEADLINE_S) -> None:
         self._layout = layout
+        self._deadline_s = deadline_s
         #: By sandbox, for as long as somebody holds or awaits one: a slow sentry delays its own sandbox alone.
         self._turns: weakref.WeakValueDictionary[str, asyncio.Semaphore] = weakref.WeakValueDictionary()
 
@@ -184,7 +194,7 @@ class ControlDriver:
             "GuestFDs": guest,
         }
         async with self._turn(sandbox_id):
-            connection = Connection.open(self._layout, sandbox_id)
+            connection = Connection.open(self._layout, sandbox_id, self._deadline_s)
             try:
                 pid = await connection.call("containerManager.ExecuteAsync", arg, int, descriptors=host)
             except BaseException:
@@ -210,7 +220,7 @@ class ControlDriver:
     @contextlib.asynccontextmanager
     async def _connection(self, sandbox_id: str) -> AsyncIterator[Connection]:
         async with self._turn(sandbox_id):
-            connection = Connection.open(self._layout, sandbox_id)
+            connection = Connection.open(self._layout, sandbox_id, self._deadline_s)
             try:
                 yield connection
             finally:
