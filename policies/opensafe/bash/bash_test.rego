@@ -311,3 +311,12 @@ test_missing_tool_exec_allowlist if {
 	verdict := sample.judge("exec", sample.without(sample.call("Exec", {"commands": [sample.command([`python3`, `test_suite.py`])]}), "/call/commands"))
 	sample.blocked_by(verdict, "default.deny")
 }
+
+test_block_default_deny_behind_a_network_wrapper if {
+	wrapped := sample.with_field(sample.command([`frobnicate`]), {"via": ["torsocks"]})
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`npm`, `install`]), sample.command([`torsocks`]), wrapped],
+		"hosts": [sample.host("docs.python.org", ["allowed"])],
+	}))
+	sample.blocked_by(verdict, "default.deny")
+}

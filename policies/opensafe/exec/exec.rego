@@ -172,9 +172,11 @@ _covered(item) if {
 # Blocked by a rule that names it better than default.deny would.
 _covered(item) if {
 	some name in array.concat([item.program], item.via)
-	some class in ["network", "privilege", "namespace", "kernel", "container", "destructive"]
+	some class in ["privilege", "namespace", "kernel", "container", "destructive"]
 	config.programs[class][name]
 }
+
+_covered(item) if config.programs.network[item.program]
 
 _fetchers contains name if {
 	some name in command.names
