@@ -3,17 +3,22 @@
 Only what is missing is installed, so a repeated run makes no network call and takes no lock.
 """
 
+import fcntl
 import grp
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 
 from .runner import Runner, StepError
 from .site import Site
 
 LOCK_TIMEOUT_S = 300
+LISTS_LOCK = Path("/var/lib/apt/lists/lock")
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
@@ -21,6 +26,26 @@ def require_root(purpose: str) -> None:
     """Raise StepError unless this process is root."""
     if os.geteuid() != 0:
         raise StepError(f"uid {os.geteuid()} may not {purpose}", "run the same command as root")
+
+
+def wait_for_lists(run: Runner, lock: Path = LISTS_LOCK, timeout_s: int = LOCK_TIMEOUT_S) -> None:
+    """Wait until no other apt updates its lists: apt waits by itself for dpkg's lock, but not for this one."""
+
+    def give_up(_signal: int, _frame: FrameType | None) -> None:
+        raise StepError(f"another apt held {lock} for {timeout_s} s", "end it, then run the same command again")
+
+    with lock.open("ab") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            run.say(f"another apt holds {lock}; waiting up to {timeout_s} s")
+            before = signal.signal(signal.SIGALRM, give_up)
+            signal.alarm(timeout_s)
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX)
+            finally:
+                signal.alarm(0)
+                signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +84,7 @@ class AptPackages:
             raise StepError("this host has no apt-get", "use Debian 12, the system that OpenSafe is built for")
         require_root("install packages")
         lock = ["-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT_S}", "-o", "Acquire::Retries=3"]
+        wait_for_lists(run)
         run(
             ["apt-get", *lock, "update"],
             env=ENVIRONMENT,
