@@ -134,6 +134,8 @@ class Children:
         finally:
             for task in (ended, stopping):
                 task.cancel()
+            # Both are through before `close` waits on the same descriptor.
+            await asyncio.gather(ended, stopping, return_exceptions=True)
             await child.close()
             # With the child gone its connection ends by itself.
             await serving

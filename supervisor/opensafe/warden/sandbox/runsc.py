@@ -192,6 +192,8 @@ async def _pid_written(path: pathlib.Path, child: process.Child) -> int:
         raise DriverError("runsc exec does not start the program", limit=f"{_DEADLINE_S} s") from error
     finally:
         ended.cancel()
+        # Through with the child's descriptor before anybody else waits on it.
+        await asyncio.gather(ended, return_exceptions=True)
     return int(text)
 
 
