@@ -194,6 +194,16 @@ class Gate:
         await self._reviews.decide(principal, row, "rejected", row.digest, reason)
         await self._end_parked(row, rejected(row, reason))
 
+    async def close_session(self, principal: Principal, session_id: str) -> None:
+        """End the session: its running calls, its parked calls, its sandboxes. Raises NotFound."""
+        self._sessions.require(principal, session_id)
+        for live in self._live.of_session(session_id):
+            live.cancel()
+        for row in self._reviews.of_session(session_id):
+            await self._reviews.record(row, "void", reason="the session was closed")
+            await self._end_parked(row, Outcome(kind=OutcomeKind.CANCELLED, detail="the session was closed"))
+        await self._sessions.close(principal, session_id)
+
     async def watch_expiry(self) -> None:
         """Let parked calls expire; runs until cancelled."""
         while True:

@@ -1,6 +1,6 @@
 """Parked calls: list, approve, reject."""
 
-from typing import Any
+from typing import Any, Final
 
 from opensafe._proto.v1 import review_pb2, review_pb2_grpc
 from opensafe.control.reviews import Reviews
@@ -8,6 +8,8 @@ from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 
 from . import convert
+
+_LISTED_ARGUMENTS: Final = 8 * 1024
 
 
 class ReviewService(review_pb2_grpc.ReviewServiceServicer):
@@ -24,8 +26,20 @@ class ReviewService(review_pb2_grpc.ReviewServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> review_pb2.ListReviewsResponse:
         """What waits, or everything."""
-        rows = self._reviews.visible(self._principal, everything=request.all)
-        return review_pb2.ListReviewsResponse(reviews=[convert.review(row) for row in rows])
+        reviews = [convert.review(row) for row in self._reviews.visible(self._principal, everything=request.all)]
+        for review in reviews:
+            if len(review.sealed_arguments_json) > _LISTED_ARGUMENTS:
+                review.sealed_arguments_json = b""
+        return review_pb2.ListReviewsResponse(reviews=reviews)
+
+    async def GetReview(  # noqa: N802 - the name of the RPC
+        self,
+        request: review_pb2.GetReviewRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> review_pb2.GetReviewResponse:
+        """One parked call, whole."""
+        row = self._reviews.find(self._principal, request.review_id)
+        return review_pb2.GetReviewResponse(review=convert.review(row))
 
     async def ApproveReview(  # noqa: N802 - the name of the RPC
         self,

@@ -6,6 +6,7 @@ the warden made the directory (service user, principal's group, mode 2750), and 
 
 import os
 import pathlib
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -96,7 +97,7 @@ class Api:
                 interceptors=[ErrorInterceptor()],
                 options=[
                     ("grpc.max_receive_message_length", arguments_bytes + _ENVELOPE),
-                    ("grpc.max_send_message_length", arguments_bytes + _ENVELOPE),
+                    ("grpc.max_send_message_length", -1),  # what we send is bounded where it is made
                     ("grpc.max_concurrent_streams", _STREAMS),
                     ("grpc.so_reuseport", 0),
                 ],
@@ -107,7 +108,7 @@ class Api:
             path = directory / name / SOCKET_NAME
             path.unlink(missing_ok=True)
             with _umask(0o117):
-                server.add_insecure_port(f"unix:{path}")
+                server.add_insecure_port(f"unix:{urllib.parse.quote(str(path))}")
             self._servers.append(server)
 
     async def start(self) -> None:
@@ -129,7 +130,7 @@ class Api:
 
 def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
     gate, log = services.gate, services.log
-    session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(services.sessions, principal), server)
+    session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(gate, services.sessions, principal), server)
     sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sessions, principal), server)
     exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opensafe.errors import InvalidArgument, NotFound
+from opensafe.errors import InvalidArgument
 
 from . import options
 
 if TYPE_CHECKING:
-    from opensafe.client import Client, Review
+    from opensafe.client import Review
 
 group = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(metavar="ID", help="The review's id, such as rev-3f….")]
@@ -52,7 +52,7 @@ def show(review: Id, principal: options.Principal = None, json: options.Json = F
     from .connect import ask
     from .report import encode, report
 
-    found = ask(principal, lambda client: _find(client, review), prefer=_REVIEWER)
+    found = ask(principal, lambda client: client.get_review(review), prefer=_REVIEWER)
     if json:
         present.raw(encode(report("review", {"review_id": found.review_id, "state": found.state}, found)))
     else:
@@ -78,7 +78,7 @@ def approve(
     from .report import encode, report
 
     if digest is None:
-        shown = ask(principal, lambda client: _find(client, review), prefer=_REVIEWER)
+        shown = ask(principal, lambda client: client.get_review(review), prefer=_REVIEWER)
         if not yes:
             _confirm(shown)
         digest = shown.digest
@@ -105,13 +105,6 @@ def reject(
 
     ask(principal, lambda client: client.reject_review(review, reason), prefer=_REVIEWER)
     return 0
-
-
-async def _find(client: "Client", review_id: str) -> "Review":
-    for review in await client.list_reviews(all=True):
-        if review.review_id == review_id:
-            return review
-    raise NotFound("no such review", value=review_id, remedy="`opensafe review list --all` lists all.")
 
 
 def _confirm(review: "Review") -> None:
@@ -141,6 +134,8 @@ def _print(review: "Review") -> None:
 def _arguments(review: "Review") -> str:
     import msgspec
 
+    if review.arguments is None:
+        return f"(large: opensafe review show {review.review_id})"
     return msgspec.json.encode(review.arguments).decode()
 
 

@@ -213,6 +213,11 @@ class Client:
         answer = await self._ask(self._reviews.ListReviews(review_pb2.ListReviewsRequest(all=all)))
         return tuple(_wire.review(message) for message in answer.reviews)
 
+    async def get_review(self, review_id: str) -> Review:
+        """One parked call with its arguments, however large. Raises NotFound."""
+        answer = await self._ask(self._reviews.GetReview(review_pb2.GetReviewRequest(review_id=review_id)))
+        return _wire.review(answer.review)
+
     async def approve_review(self, review_id: str, digest: str) -> Verdict:
         """Let exactly the call of `digest` run once; the verdict is policy's second, with the approval as a fact."""
         request = review_pb2.ApproveReviewRequest(review_id=review_id, digest=digest)

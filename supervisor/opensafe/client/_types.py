@@ -78,7 +78,8 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
 class Review(msgspec.Struct, frozen=True, kw_only=True):
     """One parked call. state: pending, approved, rejected, expired or void.
 
-    arguments: as sealed, bulk content replaced by its size and SHA-256. digest: what an approval is bound to.
+    arguments: as sealed, bulk content replaced by its size and SHA-256; None in a list where they are large.
+    digest: what an approval is bound to.
     """
 
     review_id: str
@@ -88,7 +89,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_id: str
     call_id: str
     tool: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] | None
     digest: str
     rules: tuple[RuleHit, ...]
     created_unix_ns: int

@@ -137,7 +137,7 @@ def limits_message(size: SandboxSize) -> sandbox_pb2.SandboxLimits:
 def review(message: review_pb2.Review) -> Review:
     """One review. Raises OpenSafeError where the arguments are no JSON object."""
     try:
-        arguments = msgspec.json.decode(message.sealed_arguments_json or b"{}", type=dict)
+        arguments = msgspec.json.decode(message.sealed_arguments_json or b"null", type=dict | None)
     except msgspec.DecodeError:
         _strange("form of arguments in a review", message.review_id)
     return Review(

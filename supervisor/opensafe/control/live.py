@@ -155,6 +155,10 @@ class LiveCalls:
         """Forget the call: it never came to a durable verdict, so it may be sent again."""
         self._open.pop(call.key, None)
 
+    def of_session(self, session_id: str) -> list[LiveCall]:
+        """The session's open calls."""
+        return [call for call in self._open.values() if call.submission.session_id == session_id]
+
     def running(self) -> list[LiveCall]:
         """Calls that are open and not parked."""
         return [call for call in self._open.values() if not call.parked]

@@ -53,9 +53,19 @@ class Reviews:
             return rows
         return [row for row in rows if row.principal == principal.name]
 
+    def find(self, principal: Principal, review_id: str) -> ReviewRow:
+        """The review, for a reviewer or the principal whose call it is. Raises NotFound."""
+        row = self._store.review(review_id)
+        if row is None or (REVIEWER not in principal.roles and row.principal != principal.name):
+            raise NotFound("no such review", value=review_id, remedy="opensafe review list shows those that wait.")
+        return row
+
+    def of_session(self, session_id: str) -> list[ReviewRow]:
+        """The session's pending reviews."""
+        return [row for row in self._store.reviews(everything=False) if row.session_id == session_id]
+
     def decidable(self, principal: Principal, review_id: str) -> ReviewRow:
         """The pending review that `principal` may decide on. Raises NotPermitted, NotFound, Conflict."""
-        row = self._store.review(review_id)
         if REVIEWER not in principal.roles:
             raise NotPermitted(
                 "deciding on reviews needs a role",
@@ -63,8 +73,7 @@ class Reviews:
                 limit=REVIEWER,
                 remedy="Use the socket of a principal with that role.",
             )
-        if row is None:
-            raise NotFound("no such review", value=review_id, remedy="opensafe review list shows those that wait.")
+        row = self.find(principal, review_id)
         if row.principal == principal.name:
             raise NotPermitted("nobody decides on a call of their own", value=principal.name)
         if row.state != "pending" or review_id in self._deciding:

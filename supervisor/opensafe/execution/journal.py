@@ -7,7 +7,7 @@ they missed some.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 import msgspec
@@ -51,8 +51,7 @@ class Journal:
             await self._room.wait()
         self._chunks.append(Chunk(stream, self._end, data))
         self._end += len(data)
-        while self.size - len(self._chunks[0].data) >= self._retained:
-            self._chunks.popleft()
+        self._make_room()
         self._notify()
 
     def close(self) -> None:
@@ -60,7 +59,7 @@ class Journal:
         self._closed = True
         self._notify()
 
-    async def read(self, *, paced: bool) -> AsyncIterator[Chunk]:
+    async def read(self, *, paced: bool) -> AsyncGenerator[Chunk, None]:
         """Yield what is retained, then what is written, until `close`. A gap shows in the chunks' offsets."""
         reader, position = object(), self._chunks[0].offset if self._chunks else self._end
         if paced:
@@ -81,6 +80,11 @@ class Journal:
         finally:
             self._paced.pop(reader, None)
             self._room.set()
+
+    def _make_room(self) -> None:
+        needed = min(self._paced.values(), default=self._end)
+        while self.size - len(self._chunks[0].data) >= self._retained and self._chunks[0].offset < needed:
+            self._chunks.popleft()
 
     def _notify(self) -> None:
         self._changed.set()

@@ -124,6 +124,25 @@ async def test_the_reason_of_a_rejection_reaches_the_agent(agent, reviewer, sess
     assert daemon.starts() == before
 
 
+async def test_a_closed_session_voids_what_it_parked(daemon, agent, reviewer):
+    session = await agent.create_session("tester")
+    sandbox = (await agent.create_sandbox(session)).sandbox.sandbox_id
+    review_id = await park(agent, session, sandbox)
+    await agent.close_session(session)
+    assert (await reviewer.get_review(review_id)).state == "void"
+    with pytest.raises(errors.Conflict):
+        await reviewer.approve_review(review_id, "0" * 64)
+
+
+async def test_a_large_call_is_shown_whole_and_listed_short(agent, reviewer, session, sandbox):
+    arguments = {"command": f"npm install # {'x' * 20_000}"}
+    result = await agent.run_call(session, sandbox, "large", "Bash", arguments)
+    review_id = result.verdict.review_id
+    assert (await reviewer.get_review(review_id)).arguments == arguments
+    (listed,) = [row for row in await reviewer.list_reviews() if row.review_id == review_id]
+    assert listed.arguments is None
+
+
 async def test_a_review_expires(own_daemon):
     daemon = own_daemon(caps="review_ttl_s = 1")
     async with daemon.client() as agent, daemon.client("reviewer") as reviewer:

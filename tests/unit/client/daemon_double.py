@@ -218,8 +218,16 @@ class Reviews(review_pb2_grpc.ReviewServiceServicer):
     def __init__(self, double):
         self.double = double
 
+    async def GetReview(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.review_id != REVIEW:
+            await fail(context, errors.NotFound("no such review", value=request.review_id))
+        return review_pb2.GetReviewResponse(review=self._review())
+
     async def ListReviews(self, request, context):  # noqa: N802 - the method's name in the proto
-        review = review_pb2.Review(
+        return review_pb2.ListReviewsResponse(reviews=[self._review()])
+
+    def _review(self):
+        return review_pb2.Review(
             review_id=REVIEW,
             state="pending",
             principal="default",
@@ -229,7 +237,6 @@ class Reviews(review_pb2_grpc.ReviewServiceServicer):
             rules=PARKED.rules,
             expires_unix_ns=2**62,
         )
-        return review_pb2.ListReviewsResponse(reviews=[review])
 
     async def ApproveReview(self, request, context):  # noqa: N802 - the method's name in the proto
         if request.digest != DIGEST:

@@ -46,7 +46,7 @@ class Review(_message.Message):
     call_id: _builtins.str
     tool: _builtins.str
     sealed_arguments_json: _builtins.bytes
-    """The arguments with bulk content replaced by its size and SHA-256."""
+    """The arguments with bulk content replaced by its size and SHA-256. A list leaves out those over 8 KiB."""
     digest: _builtins.str
     """What an approval is bound to."""
     created_unix_ns: _builtins.int
@@ -120,6 +120,45 @@ class ListReviewsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListReviewsResponse: _TypeAlias = ListReviewsResponse  # noqa: Y015
+
+@_typing.final
+class GetReviewRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVIEW_ID_FIELD_NUMBER: _builtins.int
+    review_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        review_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["review_id", b"review_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetReviewRequest: _TypeAlias = GetReviewRequest  # noqa: Y015
+
+@_typing.final
+class GetReviewResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVIEW_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def review(self) -> Global___Review: ...
+    def __init__(
+        self,
+        *,
+        review: Global___Review | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["review", b"review"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["review", b"review"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetReviewResponse: _TypeAlias = GetReviewResponse  # noqa: Y015
 
 @_typing.final
 class ApproveReviewRequest(_message.Message):

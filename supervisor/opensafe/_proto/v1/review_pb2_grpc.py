@@ -40,6 +40,11 @@ class ReviewServiceStub:
                 request_serializer=opensafe_dot_v1_dot_review__pb2.ListReviewsRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_review__pb2.ListReviewsResponse.FromString,
                 _registered_method=True)
+        self.GetReview = channel.unary_unary(
+                '/opensafe.v1.ReviewService/GetReview',
+                request_serializer=opensafe_dot_v1_dot_review__pb2.GetReviewRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_review__pb2.GetReviewResponse.FromString,
+                _registered_method=True)
         self.ApproveReview = channel.unary_unary(
                 '/opensafe.v1.ReviewService/ApproveReview',
                 request_serializer=opensafe_dot_v1_dot_review__pb2.ApproveReviewRequest.SerializeToString,
@@ -57,6 +62,12 @@ class ReviewServiceServicer:
     """
 
     def ListReviews(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReview(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,6 +93,11 @@ def add_ReviewServiceServicer_to_server(servicer, server):
                     servicer.ListReviews,
                     request_deserializer=opensafe_dot_v1_dot_review__pb2.ListReviewsRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_review__pb2.ListReviewsResponse.SerializeToString,
+            ),
+            'GetReview': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReview,
+                    request_deserializer=opensafe_dot_v1_dot_review__pb2.GetReviewRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_review__pb2.GetReviewResponse.SerializeToString,
             ),
             'ApproveReview': grpc.unary_unary_rpc_method_handler(
                     servicer.ApproveReview,
@@ -122,6 +138,33 @@ class ReviewService:
             '/opensafe.v1.ReviewService/ListReviews',
             opensafe_dot_v1_dot_review__pb2.ListReviewsRequest.SerializeToString,
             opensafe_dot_v1_dot_review__pb2.ListReviewsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.ReviewService/GetReview',
+            opensafe_dot_v1_dot_review__pb2.GetReviewRequest.SerializeToString,
+            opensafe_dot_v1_dot_review__pb2.GetReviewResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,6 +34,7 @@ class ReviewServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ReviewServiceAsyncStub: ...
     ListReviews: _grpc.UnaryUnaryMultiCallable[_review_pb2.ListReviewsRequest, _review_pb2.ListReviewsResponse]
+    GetReview: _grpc.UnaryUnaryMultiCallable[_review_pb2.GetReviewRequest, _review_pb2.GetReviewResponse]
     ApproveReview: _grpc.UnaryUnaryMultiCallable[_review_pb2.ApproveReviewRequest, _review_pb2.ApproveReviewResponse]
     """Lets exactly the call that was shown run once, judged again on the current bundle."""
     RejectReview: _grpc.UnaryUnaryMultiCallable[_review_pb2.RejectReviewRequest, _review_pb2.RejectReviewResponse]
@@ -44,6 +45,7 @@ class ReviewServiceAsyncStub(ReviewServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListReviews: _aio.UnaryUnaryMultiCallable[_review_pb2.ListReviewsRequest, _review_pb2.ListReviewsResponse]  # type: ignore[assignment]
+    GetReview: _aio.UnaryUnaryMultiCallable[_review_pb2.GetReviewRequest, _review_pb2.GetReviewResponse]  # type: ignore[assignment]
     ApproveReview: _aio.UnaryUnaryMultiCallable[_review_pb2.ApproveReviewRequest, _review_pb2.ApproveReviewResponse]  # type: ignore[assignment]
     """Lets exactly the call that was shown run once, judged again on the current bundle."""
     RejectReview: _aio.UnaryUnaryMultiCallable[_review_pb2.RejectReviewRequest, _review_pb2.RejectReviewResponse]  # type: ignore[assignment]
@@ -57,6 +59,13 @@ class ReviewServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _review_pb2.ListReviewsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_review_pb2.ListReviewsResponse, _abc.Awaitable[_review_pb2.ListReviewsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetReview(
+        self,
+        request: _review_pb2.GetReviewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_review_pb2.GetReviewResponse, _abc.Awaitable[_review_pb2.GetReviewResponse]]: ...
 
     @_abc_1.abstractmethod
     def ApproveReview(

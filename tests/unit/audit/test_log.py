@@ -1,0 +1,169 @@
+"""The audit log's writer: durable before it returns, closed after the first failure, honest about a torn tail."""
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from opensafe.audit.log import AuditLog
+from opensafe.errors import AuditError
+from opensafe.model.chain import verify
+from opensafe.model.records import DaemonRecord
+
+
+def record(number):
+    return DaemonRecord(time_us=number, state="started", version="0", bundles={})
+
+
+class Place:
+    """A segment file and what was folded from it."""
+
+    def __init__(self, tmp_path):
+        self.path = tmp_path / "segment-000000.jsonl"
+        self.path.touch()
+        self.folded = []
+
+    def log(self):
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        return AuditLog(descriptor, self.path, lambda index, record: self.folded.append((index, record)))
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+async def test_a_record_is_on_disk_and_folded_when_append_returns(place):
+    log = place.log()
+    await log.open()
+    written = await log.append(record(1))
+    assert place.path.read_bytes() == written.line + b"\n"
+    assert place.folded == [(0, record(1))]
+    await log.close()
+
+
+async def test_many_at_once_keep_their_order_and_their_chain(place):
+    log = place.log()
+    await log.open()
+    written = await asyncio.gather(*(log.append(record(number)) for number in range(200)))
+    await log.close()
+    lines = place.path.read_bytes().splitlines()
+    assert [link.record["time_us"] for link in verify(lines)] == list(range(200))
+    assert [index for index, _ in place.folded] == list(range(200))
+    whole = place.path.read_bytes()
+    for one in written:
+        assert whole[one.offset : one.offset + len(one.line)] == one.line
+
+
+async def test_a_caller_that_goes_away_leaves_no_gap(place):
+    log = place.log()
+    await log.open()
+    gone = asyncio.create_task(log.append(record(1)))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await log.append(record(2))
+    await log.close()
+    assert [index for index, _ in place.folded] == [0, 1]
+
+
+async def test_what_was_written_is_folded_at_the_next_start(place):
+    for number in range(3):
+        log = place.log()
+        await log.open()
+        assert log.head.size == number
+        await log.append(record(number))
+        await log.close()
+        place.folded.clear()
+    log = place.log()
+    await log.open()
+    await log.close()
+    assert [index for index, _ in place.folded] == [0, 1, 2]
+
+
+async def test_a_torn_tail_is_accounted_for_and_kept(place):
+    log = place.log()
+    await log.open()
+    await log.append(record(1))
+    await log.close()
+    with place.path.open("ab") as file:
+        file.write(b'{"torn')
+    log = place.log()
+    await log.open()
+    await log.append(record(2))
+    await log.close()
+    lines = place.path.read_bytes().splitlines()
+    assert b'{"torn' in lines
+    assert [link.record["kind"] for link in verify(lines)] == ["daemon", "torn", "daemon"]
+
+
+async def test_a_log_that_was_changed_is_not_continued(place):
+    log = place.log()
+    await log.open()
+    for number in range(3):
+        await log.append(record(number))
+    await log.close()
+    content = place.path.read_bytes().replace(b'"time_us":1', b'"time_us":7')
+    place.path.write_bytes(content)
+    log = place.log()
+    with pytest.raises(AuditError, match="record 2"):
+        await log.open()
+    await log.close()
+    assert place.path.read_bytes() == content
+
+
+async def test_RS_19_a_full_disk_fails_this_record_and_every_later_one(tmp_path):
+    place = Place(tmp_path)
+    log = AuditLog(os.open("/dev/full", os.O_WRONLY), place.path, lambda *_: None)
+    await log.open()
+    with pytest.raises(AuditError, match="No space left"):
+        await log.append(record(1))
+    with pytest.raises(AuditError):
+        await log.append(record(2))
+    assert log.failure is not None
+    await log.close()
+
+
+async def test_a_record_that_can_not_be_folded_fails_the_log(place):
+    def refuse(index, record):
+        raise AuditError("no")
+
+    log = AuditLog(os.open(place.path, os.O_WRONLY | os.O_APPEND), place.path, refuse)
+    await log.open()
+    with pytest.raises(AuditError):
+        await log.append(record(1))
+    assert log.failure is not None
+    await log.close()
+
+
+async def test_CP_18_hostile_text_forges_no_record(place):
+    log = place.log()
+    await log.open()
+    text = 'x"}\n{"kind":"daemon"}\x1b[31m\u202e'
+    await log.append(DaemonRecord(time_us=1, state=text, version="0", bundles={}))
+    await log.close()
+    (line,) = place.path.read_bytes().splitlines()
+    assert json.loads(line)["state"] == text
+
+
+async def test_read_follows_without_gap(place):
+    log = place.log()
+    await log.open()
+    for number in range(3):
+        await log.append(record(number))
+    assert [one.record.time_us async for one in log.read(2, follow=False)] == [1, 2]
+    seen = []
+
+    async def follow():
+        async for one in log.read(1, follow=True):
+            seen.append(one.record.time_us)
+            if len(seen) == 3:
+                return
+
+    following = asyncio.create_task(follow())
+    await asyncio.sleep(0)
+    await log.append(record(3))
+    await log.append(record(4))
+    await following
+    assert seen == [2, 3, 4]
+    await log.close()
