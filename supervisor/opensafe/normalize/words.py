@@ -38,6 +38,7 @@ class Scope(Protocol):
     """What decoding a word needs from its surroundings."""
 
     source: bytes
+    is_bash: bool  # another shell expands no braces
 
     def lookup(self, name: str) -> Word | None:
         """The value of a variable, where it is known."""
@@ -85,10 +86,10 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
     if pieces.brace and _BRACES.search(source):
         if len(source) > _MAX_BRACED or not _PLAIN_BRACES.fullmatch(source):
             return [UNKNOWN]
-        several = expand_braces(source)
+        several = expand_braces(source) if scope.is_bash else None
         return [UNKNOWN] if several is None else [Word(text) for text in several]
     if source.startswith("~"):
-        text = _tilde(text, scope)
+        text = _tilde(source, text, scope)
     return [Word(text, pieces.glob)]
 
 
@@ -223,9 +224,10 @@ def _descend(node: Node, scope: Scope) -> int:
     return found
 
 
-def _tilde(text: str, scope: Scope) -> str:
-    head, slash, tail = text.partition("/")
-    value = scope.lookup({"~": "HOME", "~+": "PWD"}.get(head, ""))
+def _tilde(source: str, text: str, scope: Scope) -> str:
+    """`~` and `~+` where they are unquoted and alone before the first slash; another user's home is not known."""
+    _, slash, tail = text.partition("/")
+    value = scope.lookup({"~": "HOME", "~+": "PWD"}.get(source.partition("/")[0], ""))
     return (value.text if value is not None and not value.glob else HOLE) + slash + tail
 
 

@@ -100,7 +100,7 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"})
 _SHELL_VALUED: Final = frozenset("oO")
 _SHELL_LONG_VALUED: Final = frozenset({"--rcfile", "--init-file", "--startup-file"})
-_ASSIGNMENT: Final = re.compile(r"([^=]+)=(.*)", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 _GIT_RUNS: Final = re.compile(
     r"(?i)(alias\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy)|diff\..*(external|command|textconv)"
     r"|pager\.|credential\.|filter\.|sequence\.editor|gpg\.|merge\..*driver|mergetool|difftool|include|uploadpack"
@@ -345,7 +345,7 @@ def _find(words: Sequence[Word]) -> Peeled | None:
     if len(roots) > _MAX_ROOTS:
         roots = [UNKNOWN]
     found: list[Sequence[Word]] = []
-    doubt = "find with arguments that are not known" if any(word.text.startswith(HOLE) for word in words[1:]) else None
+    doubt = "find with arguments that are not known" if any(HOLE in word.text for word in words[1:]) else None
     at = 1
     while at < len(words):
         if words[at].text in ("-exec", "-execdir", "-ok", "-okdir"):
