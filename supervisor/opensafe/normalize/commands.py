@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from opensafe.errors import RequestError
 from opensafe.model.facts import Command, HostFact, Redirect
 
-from .operands import Use, uses
+from .operands import uses
+from .options import Use
 from .paths import resolve
 from .urls import parse_host
 from .words import HOLE, UNKNOWN, Word

@@ -7,21 +7,12 @@ reads every operand that looks like a path.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from .words import HOLE, UNKNOWN, Word
-
-Role = Literal["read", "write", "delete", "host"]
-
-
-class Use(NamedTuple):
-    """One operand and what becomes of it; `scheme` is assumed for a host written without one."""
-
-    role: Role
-    word: Word
-    scheme: str | None = None
-
+from .file_operands import FILE_PROGRAMS
+from .network_operands import NETWORK_PROGRAMS
+from .options import LOOKS_LIKE_PATH, Role, Use, path_like, split_options
+from .words import HOLE, Word
 
 _ROLES: Final[dict[str, Role]] = {"r": "read", "w": "write", "d": "delete", "h": "host"}
 
@@ -118,51 +109,12 @@ _INTERPRETERS: Final[dict[str, str]] = {
     "python": "cm", "python2": "cm", "python3": "cm", "pypy3": "cm", "perl": "eE", "ruby": "e", "node": "ep",
     "nodejs": "ep", "deno": "", "bun": "e", "php": "r", "lua": "e", "Rscript": "e", "osascript": "e", "tclsh": "",
 }  # fmt: skip
-_LOOKS_LIKE_PATH: Final = re.compile(r"[^=]*/|~|\.|[\w.-]+\.[A-Za-z]\w{0,7}\Z")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s'\"<>()\[\]]*(?:\[[0-9a-fA-F:.]+\][^\s'\"<>()]*)?")
-_REMOTE: Final = re.compile(r"(?:([^@/\s:]+)@)?([^@/\s:\[\]]+|\[[^\]]+\]):(?!//)(.*)", re.DOTALL)
 _SILENT: Final = frozenset(
     {"echo", "printf", "true", "false", ":", "test", "[", "cd", "export", "declare", "typeset", "local",
      "readonly"}
 )  # fmt: skip
 _WRITES_PLACE: Final = frozenset({"cp", "mv", "ln", "install"})
-_PORTISH: Final = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?")
-_DIG_WORDS: Final = frozenset(
-    {"A", "AAAA", "ANY", "AXFR", "CAA", "CNAME", "DNSKEY", "DS", "HINFO", "IN", "CH", "MX", "NAPTR", "NS",
-     "PTR", "SOA", "SRV", "TXT"}
-)  # fmt: skip
-_GIT_REMOTE: Final = frozenset(
-    {"clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive", "request-pull",
-     "bundle"}
-)  # fmt: skip
-
-
-def split_options(words: Sequence[Word], valued: dict[str, str]) -> tuple[list[Word], list[tuple[str, Word]]]:
-    """Operands, and (option, value) pairs of the options in `valued`; getopt_long's rules, `--` ends options."""
-    operands: list[Word] = []
-    options: list[tuple[str, Word]] = []
-    rest = iter(words)
-    for word in rest:
-        text = word.text
-        if text[:1] != "-" or text == "-":
-            operands.append(word)
-        elif text == "--":
-            operands.extend(rest)
-        elif text.startswith("--"):
-            name, equals, value = text[2:].partition("=")
-            if equals:
-                options.append((name, Word(value, word.glob)))
-            elif name in valued:
-                options.append((name, next(rest, UNKNOWN)))
-        elif text[1:] in valued and len(text) > 2:  # a single dash before a long name
-            options.append((text[1:], next(rest, UNKNOWN)))
-        else:
-            for at, letter in enumerate(text[1:], 2):
-                if letter in valued:
-                    value = text[at:]
-                    options.append((letter, Word(value, word.glob) if value else next(rest, UNKNOWN)))
-                    break
-    return operands, options
 
 
 def uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
@@ -175,7 +127,7 @@ def uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
     elif program in _INTERPRETERS:
         yield from _interpreter(_INTERPRETERS[program], args)
     else:
-        yield from _path_like(args)
+        yield from path_like(args)
     if program not in _SILENT and program not in ("curl", "wget", "wget2"):
         yield from _urls(program, args)
 
@@ -186,7 +138,7 @@ def _by_spec(program: str, spec: _Spec, args: Sequence[Word]) -> Iterator[Use]:
     for name, value in options:
         roles = spec.options.get(name)
         yield from _roles(roles if roles is not None else "", value)
-        if roles is None and _LOOKS_LIKE_PATH.match(value.text):
+        if roles is None and LOOKS_LIKE_PATH.match(value.text):
             yield Use("read", value)
         if name in ("t", "target-directory") and program in _WRITES_PLACE:
             last = None
@@ -236,17 +188,6 @@ def _curl_file(name: str, value: Word) -> Iterator[Use]:
         yield Use("read", value)
 
 
-def _path_like(args: Sequence[Word]) -> Iterator[Use]:
-    for word in args:
-        text = word.text
-        if text.startswith("-"):
-            _, equals, text = text.partition("=")
-            if not equals:
-                continue
-        if "://" not in text and _LOOKS_LIKE_PATH.match(text) and HOLE not in text:
-            yield Use("read", Word(text, word.glob))
-
-
 def _urls(program: str, args: Sequence[Word]) -> Iterator[Use]:
     """Every argument that is a URL, or an option with one; all of the text of an interpreter's inline code."""
     anywhere = program in _INTERPRETERS
@@ -278,275 +219,7 @@ def _interpreter(inline: str, args: Sequence[Word]) -> Iterator[Use]:
     else:
         if rest and rest[0].text != "-":
             yield Use("read", rest.pop(0))
-    yield from _path_like(rest)
+    yield from path_like(rest)
 
 
-def _dd(args: Sequence[Word]) -> Iterator[Use]:
-    for word in args:
-        name, _, value = word.text.partition("=")
-        if name in ("if", "of"):
-            yield Use("read" if name == "if" else "write", Word(value, word.glob))
-        elif HOLE in name:
-            yield Use("write", UNKNOWN)
-
-
-def _tar(args: Sequence[Word]) -> Iterator[Use]:
-    words = list(args)
-    if words and not words[0].text.startswith("-"):
-        words[0] = Word("-" + words[0].text)
-        # Old style: the values follow the cluster in the order of its letters.
-        letters, values, rest = words[0].text[1:], [], words[1:]
-        for letter in letters:
-            if letter in "fCTXbIg" and rest:
-                values += [Word("-" + letter), rest.pop(0)]
-        words = [Word("-" + "".join(c for c in letters if c not in "fCTXbIg")), *values, *rest]
-    valued = dict.fromkeys(
-        ["f", "file", "C", "directory", "T", "files-from", "X", "b", "I", "exclude", "transform", "g"], ""
-    )
-    operands, options = split_options(words, valued)
-    flags = "".join(word.text for word in words if word.text[:1] == "-" and word.text[:2] != "--")
-    longs = {word.text for word in words}
-    creates = bool(set("cruA") & set(re.sub(r"[^A-Za-z]", "", flags))) or bool(
-        longs & {"--create", "--append", "--update"}
-    )
-    place = Word(".")
-    for name, value in options:
-        if name in ("f", "file"):
-            if value.text != "-":
-                yield Use("write" if creates else "read", value)
-        elif name in ("C", "directory"):
-            place = value
-        elif name in ("T", "files-from", "X"):
-            yield Use("read", value)
-    if creates:
-        yield from (Use("read", word) for word in operands)
-    elif not (longs & {"--list", "-t"} or "t" in flags):
-        yield Use("write", place)
-
-
-def _sed(args: Sequence[Word]) -> Iterator[Use]:
-    operands, options = split_options(args, dict.fromkeys(["e", "f", "expression", "file", "l", "s"], ""))
-    scripted = any(name in ("e", "f", "expression", "file") for name, _ in options)
-    in_place = any(re.match(r"-[A-Za-z]*i|--in-place", word.text) for word in args)
-    for name, value in options:
-        if name in ("f", "file"):
-            yield Use("read", value)
-    for word in operands if scripted else operands[1:]:
-        yield Use("read", word)
-        if in_place:
-            yield Use("write", word)
-
-
-def _awk(args: Sequence[Word]) -> Iterator[Use]:
-    operands, options = split_options(
-        args, dict.fromkeys(["f", "F", "v", "i", "file", "assign", "field-separator"], "")
-    )
-    scripted = False
-    for name, value in options:
-        if name in ("f", "file", "i"):
-            scripted = True
-            yield Use("read", value)
-    yield from (Use("read", word) for word in (operands if scripted else operands[1:]) if "=" not in word.text)
-
-
-def _find(args: Sequence[Word]) -> Iterator[Use]:
-    roots = find_roots(args)
-    deletes = any(word.text == "-delete" for word in args)
-    for root in roots:
-        yield Use("read", root)
-        if deletes:
-            yield Use("delete", root)
-    for option, value in pairwise(args):
-        if option.text in ("-fprint", "-fprintf", "-fprint0", "-fls"):
-            yield Use("write", value)
-        elif option.text in ("-newer", "-samefile", "-files0-from"):
-            yield Use("read", value)
-
-
-def find_roots(args: Sequence[Word]) -> list[Word]:
-    """The starting points of a `find`; `.` where none is given."""
-    roots: list[Word] = []
-    rest = iter(args)
-    for word in rest:
-        if word.text in ("-H", "-L", "-P") or word.text.startswith("-O"):
-            continue
-        if word.text == "-D":
-            next(rest, None)
-            continue
-        if word.text[:1] in ("-", "(", "!", ","):
-            break
-        roots.append(word)
-    return roots or [Word(".")]
-
-
-def _netcat(args: Sequence[Word]) -> Iterator[Use]:
-    options = dict.fromkeys("eciIgGmopqsTVwXxO", "")
-    operands, given = split_options(args, options)
-    for name, value in given:
-        if name in ("x", "g"):
-            yield Use("host", value)
-    listens = any(re.match(r"-[A-Za-z]*l", word.text) for word in args)
-    local = any(re.match(r"-[A-Za-z]*U", word.text) for word in args)
-    if local:
-        yield from (Use("read", word) for word in operands[:1])
-    elif operands and not (listens and _PORTISH.fullmatch(operands[0].text)):
-        yield Use("host", _with_port(operands))
-
-
-def _with_port(operands: Sequence[Word]) -> Word:
-    host = operands[0]
-    if len(operands) > 1 and _PORTISH.fullmatch(operands[1].text) and host.known and host.text.count(":") == 0:
-        return Word(f"{host.text}:{operands[1].text}")
-    return host
-
-
-def _telnet(args: Sequence[Word]) -> Iterator[Use]:
-    operands, _ = split_options(args, dict.fromkeys("lbenSX", ""))
-    if operands:
-        yield Use("host", _with_port(operands))
-
-
-def _ssh(args: Sequence[Word]) -> Iterator[Use]:
-    valued = dict.fromkeys("BbcDEeFIiJLlmOopQRSWw", "")
-    operands, options = split_options(args, valued)
-    port = next((value.text for name, value in options if name == "p"), "")
-    for name, value in options:
-        if name in ("J", "W"):
-            yield from (Use("host", Word(hop), "ssh") for hop in value.text.split(","))
-        elif name in ("i", "F"):
-            yield Use("read", value)
-        elif name == "E":
-            yield Use("write", value)
-    if operands and "://" not in operands[0].text:
-        text = operands[0].text
-        yield Use("host", Word(f"{text}:{port}" if port and ":" not in text else text), "ssh")
-
-
-def _copy(args: Sequence[Word]) -> Iterator[Use]:
-    """scp, sftp, rsync: `[user@]host:path` is remote, all else is local; the last operand is written."""
-    operands, options = split_options(args, dict.fromkeys("cDeFiJlMoPSXTB", ""))
-    for name, value in options:
-        if name in ("i", "F"):
-            yield Use("read", value)
-        elif name == "J":
-            yield Use("host", value, "ssh")
-    for at, word in enumerate(operands):
-        remote = _remote(word)
-        if "://" in word.text:
-            continue
-        if remote is not None:
-            yield remote
-        else:
-            yield Use("write" if at == len(operands) - 1 and at > 0 else "read", word)
-
-
-def _sftp(args: Sequence[Word]) -> Iterator[Use]:
-    operands, _ = split_options(args, dict.fromkeys("BbcDFiJloPRSs", ""))
-    for word in operands[:1]:
-        if "://" not in word.text:
-            yield _remote(word) or Use("host", word, "ssh")
-
-
-def _remote(word: Word) -> Use | None:
-    found = _REMOTE.fullmatch(word.text)
-    if found is None or found[2].startswith((".", "/")):
-        return None
-    return Use("host", Word(f"{found[1]}@{found[2]}" if found[1] else found[2]), "ssh")
-
-
-def _dig(args: Sequence[Word]) -> Iterator[Use]:
-    operands, options = split_options(args, dict.fromkeys("bcfkpqtxy", ""))
-    for name, value in options:
-        if name in ("q", "x"):
-            yield Use("host", value)
-        elif name in ("f", "k"):
-            yield Use("read", value)
-    for word in operands:
-        text = word.text
-        if text.startswith("@"):
-            yield Use("host", Word(text[1:]), "dns")
-        elif not text.startswith("+") and text.upper() not in _DIG_WORDS:
-            yield Use("host", word)
-
-
-def _socat(args: Sequence[Word]) -> Iterator[Use]:
-    for word in args:
-        if word.text.startswith("-") and word.text != "-":
-            continue
-        kind, _, rest = word.text.partition(":")
-        if re.fullmatch(r"(?i)(tcp|udp|openssl|ssl|sctp|socks4a?|proxy|dtls)[46]?(-connect|-sendto|-datagram)?", kind):
-            yield Use("host", Word(rest.split(",")[0]), kind.lower()[:3])
-        elif re.match(r"(?i)(open|create|file|gopen|unix)", kind):
-            yield from (Use(role, Word(rest.split(",")[0])) for role in ("read", "write"))
-        elif HOLE in kind:
-            yield Use("host", UNKNOWN)
-
-
-def _openssl(args: Sequence[Word]) -> Iterator[Use]:
-    for option, value in pairwise(args):
-        match option.text:
-            case "-connect" | "-proxy" | "-host":
-                yield Use("host", value, "tls")
-            case "-in" | "-inkey" | "-key" | "-cert" | "-CAfile" | "-config" | "-kfile" | "-certfile":
-                yield Use("read", value)
-            case "-out" | "-keyout" | "-writerand":
-                yield Use("write", value)
-            case _:
-                pass
-
-
-def _git(args: Sequence[Word]) -> Iterator[Use]:
-    operands, options = split_options(args, dict.fromkeys(["C", "c", "git-dir", "work-tree", "namespace"], ""))
-    for name, value in options:
-        if name in ("git-dir", "work-tree"):
-            yield Use("read", value)
-    if not operands:
-        return
-    verb, rest = operands[0].text, operands[1:]
-    if verb in _GIT_REMOTE:
-        for word in rest:
-            remote = _remote(word) if "://" not in word.text else None
-            if remote is not None and ("@" in word.text or "." in word.text.partition(":")[0] or verb == "clone"):
-                yield remote
-            elif verb == "clone" and HOLE in word.text and "://" not in word.text:
-                yield Use("host", UNKNOWN)
-    if verb == "clone" and rest:
-        if len(rest) > 1:
-            yield Use("write", rest[-1])
-        else:
-            name = re.split(r"[/:]", rest[0].text.rstrip("/"))[-1].removesuffix(".git")
-            yield Use("write", Word(name) if name and HOLE not in name else Word("."))
-    elif verb in ("rm", "clean"):
-        yield from (Use("delete", word) for word in rest)
-    elif verb == "mv":
-        yield from _by_spec("mv", _SPECS["mv"], rest)
-    elif verb in ("add", "diff", "blame", "show", "apply", "am"):
-        yield from _path_like(rest)
-    elif verb == "init":
-        yield Use("write", rest[0] if rest else Word("."))
-
-
-def _httpie(args: Sequence[Word]) -> Iterator[Use]:
-    operands, _ = split_options(args, dict.fromkeys("aops", ""))
-    for word in operands[:2]:
-        if not re.fullmatch(r"[A-Z]+", word.text) and not re.search(r"[^/]=|:=", word.text):
-            yield Use("host", word, "http")
-
-
-def _pip(args: Sequence[Word]) -> Iterator[Use]:
-    valued = dict.fromkeys(["trusted-host", "proxy", "r", "requirement", "t", "target", "i", "index-url"], "")
-    for name, value in split_options(args, valued)[1]:
-        if name in ("trusted-host", "proxy"):
-            yield Use("host", value)
-        elif name in ("r", "requirement"):
-            yield Use("read", value)
-        elif name in ("t", "target"):
-            yield Use("write", value)
-
-
-_SPECIAL: Final = {
-    "awk": _awk, "dd": _dd, "dig": _dig, "drill": _dig, "find": _find, "ftp": _telnet, "gawk": _awk, "git": _git,
-    "http": _httpie, "https": _httpie, "mawk": _awk, "nawk": _awk, "nc": _netcat, "ncat": _netcat,
-    "netcat": _netcat, "openssl": _openssl, "pip": _pip, "pip3": _pip, "rsync": _copy, "scp": _copy, "sed": _sed,
-    "sftp": _sftp, "socat": _socat, "ssh": _ssh, "tar": _tar, "bsdtar": _tar, "telnet": _telnet, "tftp": _telnet,
-}  # fmt: skip
+_SPECIAL: Final = {**FILE_PROGRAMS, **NETWORK_PROGRAMS}

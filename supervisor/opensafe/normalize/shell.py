@@ -14,7 +14,7 @@ from tree_sitter import Language, Parser
 from .commands import Collector, ShellParse, Simple
 from .environment import DEFAULT_CWD, GUEST_ENV
 from .grammar import Text
-from .operands import Use
+from .options import Use
 from .words import HOLE, Word
 
 MAX_TEXT: Final = 64 * 1024

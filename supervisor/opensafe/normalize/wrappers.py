@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from .operands import find_roots
+from .file_operands import find_roots
 from .words import HOLE, UNKNOWN, Word
 
 
@@ -157,6 +157,7 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "view": (_EDITOR_RUNS, "an editor with a command"),
     "zip": (re.compile(r"-[A-Za-z]*T|--unzip-command"), "zip with a test command"),
 }  # fmt: skip
+_STARTS_UP: Final = "a login or interactive shell runs start-up files"
 _MAX_ROOTS: Final = 16
 _STDIN_FILES: Final = ("-", "/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
@@ -265,6 +266,7 @@ def _command(words: Sequence[Word]) -> Peeled | None:
 def _shell(words: Sequence[Word]) -> Peeled | None:
     """`sh -c TEXT`, `sh FILE`, or a shell that reads standard input."""
     reads_text = reads_stdin = False
+    doubt: str | None = None
     at = 1
     while at < len(words):
         text = words[at].text
@@ -276,9 +278,13 @@ def _shell(words: Sequence[Word]) -> Peeled | None:
         elif text.startswith("--"):
             if text in ("--version", "--help"):
                 return None
+            if text == "--login":
+                doubt = _STARTS_UP
         elif text[:1] in ("-", "+") and len(text) > 1:
             reads_text |= text[0] == "-" and "c" in text
             reads_stdin |= text[0] == "-" and "s" in text
+            if text[0] == "-" and ("l" in text or "i" in text):
+                doubt = _STARTS_UP
             at += sum(letter in _SHELL_VALUED for letter in text[1:])
         else:
             break
@@ -286,12 +292,12 @@ def _shell(words: Sequence[Word]) -> Peeled | None:
     if reads_text:
         if at >= len(words):
             return Peeled(keeps=True, doubt="a shell with -c and no text")
-        return Peeled(scripts=(words[at],))
+        return Peeled(scripts=(words[at],), doubt=doubt)
     if reads_stdin or at >= len(words) or words[at].text.startswith(_STDIN_FILES):
         return Peeled(keeps=True, stdin=True)
     if HOLE in words[at].text:
         return Peeled(keeps=True, doubt="a shell runs a file that is not known before the run")
-    return None
+    return Peeled(keeps=True, doubt=doubt) if doubt else None
 
 
 def _eval(words: Sequence[Word]) -> Peeled:

@@ -16,10 +16,12 @@ from opensafe.normalize.urls import canonical_name, parse_host
 TABLES = ClassTables(paths={"ws": ("/workspace/",), "secret": ("**/.env", "/etc/shadow", "**/*.key")})
 
 _TOKENS = [
-    "a", " ", "\n", "\t", "'", '"', "\\", "$(", "${", "`", ")", "}", "(", "{", "|", "&", ";", "<", ">", "<<E\n", "\nE\n",
+    "a", " ", "\n", "\t", "'", '"', "\\", "$(", "${", "`", ")", "}",
+    "(", "{", "|", "&", ";", "<", ">", "<<E\n", "\nE\n",
     "#", "if ", "then ", "fi ", "for ", "in ", "do ", "done ", "case ", "esac ", "[[ ", " ]]", "((", "))", "$'", "!",
     "*", "?", "[", "]", "~", "=", "+=", "eval ", "bash -c ", "env ", "xargs ", "find ", "\x00", "\r", "é", "\u200b",
-    "sudo ", "timeout ", "git -c ", "/dev/tcp/", "curl ", "://", "@", ":", "tar ", "-", "\ud800", "\U0001f600", "dd of=",
+    "sudo ", "timeout ", "git -c ", "/dev/tcp/", "curl ", "://", "@", ":", "tar ", "-", "\ud800", "\U0001f600",
+    "dd of=",
 ]  # fmt: skip
 shell_texts = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(_TOKENS), max_size=14).map("".join))
 arguments = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" \n\t"), min_size=0, max_size=12)
