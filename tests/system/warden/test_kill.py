@@ -6,6 +6,7 @@ import pytest
 
 from opensafe.errors import NotFound
 from opensafe.model.ids import new_id
+from opensafe.warden.sandbox.control import ControlDriver
 from tests.system.warden.guest_programs import COUNT, DAEMONS, ORPHANS, RACERS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -115,3 +116,12 @@ async def test_killing_what_has_ended_is_no_error(box, client):
 async def test_killing_what_never_was_is_an_error(client):
     with pytest.raises(NotFound):
         await client.kill(new_id("exec"))
+
+
+async def test_kill_answers_when_the_tree_is_empty(box, warden):
+    running = await box.start(box.launch("python3", "-c", DAEMONS, "20"))
+    await running.said(b"ready")
+    await running.kill()
+    below = [one for one in await ControlDriver(warden._layout).processes(box.spec.sandbox_id) if one.ppid > 1]
+    assert below == []
+    await running.end()

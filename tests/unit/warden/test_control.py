@@ -134,3 +134,29 @@ async def test_a_resume_follows_a_sweep_that_fails(sentry):
         with pytest.raises(DriverError):
             await driver.kill_below(sandbox_id, 1)
     assert asked == [0, 1, 2]
+
+
+def in_turn(*answers):
+    """Answers one after the other."""
+    left = list(answers)
+
+    async def answer(writer):
+        writer.write(left.pop(0))
+
+    return answer
+
+
+LISTED = b'{"success":true,"err":"","result":[{"pid":1,"ppid":0},{"pid":2,"ppid":0},{"pid":3,"ppid":2}]}'
+
+
+async def test_a_process_that_is_gone_already_is_killed_enough(sentry):
+    gone = b'{"success":false,"err":"no such process with PID 3"}'
+    async with sentry(in_turn(OK, LISTED, gone, OK)) as (driver, sandbox_id):
+        await driver.kill_below(sandbox_id, 2)
+
+
+async def test_a_signal_that_is_refused_is_a_driver_error(sentry):
+    refused = b'{"success":false,"err":"permission denied"}'
+    async with sentry(in_turn(OK, LISTED, refused, OK)) as (driver, sandbox_id):
+        with pytest.raises(DriverError, match="permission denied"):
+            await driver.kill_below(sandbox_id, 2)
