@@ -157,6 +157,11 @@ class Collector:
             else:
                 self.doubt(f"more than {MAX_TARGETS} paths")
 
+    def variable(self, name: str, value: Word) -> None:
+        """Account for a variable that a program will see: a proxy is a host."""
+        if name.lower().endswith("proxy") and not name.lower().startswith("no") and value.text:
+            self._host(value, "http", name)
+
     def command(self, simple: Simple) -> None:
         """List one simple command and whatever it wraps."""
         if self._depth >= _MAX_DEPTH:
@@ -171,6 +176,8 @@ class Collector:
 
     def _command(self, simple: Simple) -> None:
         words = simple.words
+        for variable, value in simple.assignments.items():
+            self.variable(variable, value)
         if not words:
             self._list(simple, "")
             return

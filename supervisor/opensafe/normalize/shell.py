@@ -21,6 +21,7 @@ MAX_TEXT: Final = 64 * 1024
 MAX_OPERATORS: Final = 2048  # the grammar's error recovery takes time quadratic in them
 MAX_STEPS: Final = 4096
 
+# One parser for all: parsing holds no state between calls, and the front runs it on one thread.
 _parser: Final = Parser(Language(tree_sitter_bash.language()))
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -64,6 +65,8 @@ class _Walk:
     def __init__(self, cwd: str, env: Mapping[str, str]) -> None:
         self.collector = Collector(cwd, self.text)
         self._env = env
+        for name, value in env.items():
+            self.collector.variable(name, Word(value))
         self._scopes: list[Text] = []
         self._left = MAX_TEXT
         self._operators = MAX_OPERATORS
