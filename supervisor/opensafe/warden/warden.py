@@ -25,11 +25,12 @@ import pwd
 import re
 import secrets
 import socket
+import stat
 from collections.abc import Iterator
 from typing import Final, Self
 
 from ..config import Config
-from ..errors import AuditError, ConfigError, HostUnsuitable, StartError
+from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, StartError
 from . import children, protocol, selftest, server, wire
 from .decisions import Decisions
 from .ledger import Ledger
@@ -209,6 +210,10 @@ class Warden:
 
     async def _start_program(self, request: protocol.Start, descriptors: list[int]) -> protocol.Started:
         launch = request.launch
+        for descriptor in descriptors:
+            # A directory or device of the front's would be the guest's then; a file would be written from its start.
+            if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                raise InvalidArgument("standard streams must be pipes")
         with self._programs.reserved(launch):
             subject = self._decisions.check(request.decision, launch)
             # As in _create.

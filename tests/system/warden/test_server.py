@@ -1,6 +1,7 @@
 """The warden's door: what a peer under an attacker's control can send, and what comes of it."""
 
 import asyncio
+import contextlib
 import os
 import socket
 
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from opensafe.errors import OpenSafeError, Unavailable, WardenRefused
+from opensafe.errors import InvalidArgument, NotFound, OpenSafeError, Unavailable, WardenRefused
 from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
 from opensafe.warden import protocol, server, wire
@@ -221,3 +222,27 @@ async def test_nothing_in_the_protocol_can_leave_out_the_filter_or_name_a_host_p
         "file_size_bytes",
         "open_files",
     }  # fmt: skip - a list of words
+
+
+@pytest.mark.parametrize("path", ["/", "/dev/null", "/etc/passwd"])
+async def test_a_stream_that_is_no_pipe_is_refused(box, client, path):
+    """A directory of the host given as standard input would be the guest's."""
+    launch = box.launch("true")
+    other = os.open(path, os.O_RDONLY)
+    reader, writer = os.pipe()
+    with pytest.raises(InvalidArgument, match="pipes"):
+        await client.start(launch, box.front.decide(launch), other, writer, writer)
+    for descriptor in (other, reader, writer):
+        os.close(descriptor)
+
+
+async def test_a_sandbox_that_is_being_made_can_neither_be_used_nor_deleted(client, front):
+    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    making = asyncio.create_task(client.create_sandbox(spec, front.decide(spec)))
+    while not making.done():
+        with contextlib.suppress(NotFound):
+            await client.delete_sandbox(spec.sandbox_id)
+            assert making.done()
+            return
+    await making
+    await client.delete_sandbox(spec.sandbox_id)

@@ -91,15 +91,16 @@ class Sandbox:
 
     def watch(self, sentry_pid: int) -> None:
         """Watch the sentry and the gofer from now on. Raises SandboxLost when they are gone already."""
-        members = self.cgroup.pids()
-        if sentry_pid not in members:
-            raise SandboxLost("the sentry is not in its cgroup", value=sentry_pid)
-        for pid in members:
-            role = _role(pid)
-            if role is not None:
-                # From here on the descriptor names the process, whatever happens to the number.
-                with contextlib.suppress(ProcessLookupError):
-                    self._watchers.append(asyncio.create_task(self._watch(pid, os.pidfd_open(pid), role)))
+        roles = {pid: role for pid in self.cgroup.pids() if (role := _role(pid)) is not None}
+        if roles.get(sentry_pid) != "sentry" or "gofer" not in roles.values():
+            raise SandboxLost("sentry and gofer are not in their cgroup", value=roles)
+        for pid, role in roles.items():
+            # From here on the descriptor names the process, whatever happens to the number.
+            try:
+                pidfd = os.pidfd_open(pid)
+            except ProcessLookupError as error:
+                raise SandboxLost(f"the {role} has ended", value=pid) from error
+            self._watchers.append(asyncio.create_task(self._watch(pid, pidfd, role)))
 
     async def unwatch(self) -> None:
         """Stop watching."""
@@ -181,7 +182,6 @@ class Lifecycle:
         sandbox_id = wanted.sandbox_id
         used = image.find(self._layout.images, wanted.template)
         sandbox = Sandbox(wanted, time.time_ns(), self._hierarchies.group(sandbox_id))
-        self._sandboxes[sandbox_id] = sandbox
         try:
             await self._make(sandbox, used)
         except BaseException as error:
@@ -189,6 +189,8 @@ class Lifecycle:
             if isinstance(error, OpenSafeError | OSError):
                 raise SandboxStartFailed(f"the sandbox could not be made: {error}", value=sandbox_id) from error
             raise
+        # Only now: nobody can delete or use one that is being made.
+        self._sandboxes[sandbox_id] = sandbox
         return sandbox
 
     async def delete(self, sandbox_id: str) -> None:
@@ -223,12 +225,14 @@ class Lifecycle:
             if not sandbox.death.done():
                 sandbox.death.set_result("killed")
         except (DriverError, OSError, TimeoutError) as error:
+            # It stays listed, as lost, and can be deleted again; the next start of the daemon tries as well.
             sandbox.deleting = False
+            sandbox.end("not removed")
             raise SandboxLost(f"the sandbox could not be removed: {error}", value=sandbox.sandbox_id) from error
         finally:
             await sandbox.unwatch()
         self._state.forget(sandbox.sandbox_id)
-        del self._sandboxes[sandbox.sandbox_id]
+        self._sandboxes.pop(sandbox.sandbox_id, None)
 
     def _write_bundle(self, wanted: SandboxSpec, rootfs: pathlib.Path) -> None:
         bundle = self._layout.bundle(wanted.sandbox_id)
@@ -248,7 +252,7 @@ class Lifecycle:
 async def remove(layout: Layout, hierarchies: Hierarchies, runsc: Runsc, sandbox_id: str) -> list[str]:
     """Remove every object of one sandbox, whichever of them exist. Returns what there was.
 
-    Raises DriverError, OSError or TimeoutError after all that could be removed was.
+    Raises DriverError, OSError or TimeoutError at the first that can't be removed; the call can be repeated.
     """
     removed: list[str] = []
     # Processes first: what they hold is busy. runsc has nothing to signal then and only cleans up its files.

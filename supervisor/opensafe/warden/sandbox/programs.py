@@ -173,19 +173,21 @@ class Programs:
     async def _follow(self, exec_id: str, running: _Running) -> None:
         try:
             await self._follow_report(running)
+        except Exception:  # noqa: BLE001 - the boundary: nobody awaits this task
+            _log.exception("program %s can't be followed, its sandbox ends", exec_id)
+            running.sandbox.end("not followed")
         finally:
             os.close(running.report)
             await running.execution.close()
-            if running.ended.done():
-                self._endings[exec_id] = running.ended.result()
-                self._on_end(exec_id, running.sandbox.sandbox_id)
-                while len(self._endings) > _ENDINGS_KEPT:
-                    self._endings.popitem(last=False)
-            else:
-                running.ended.cancel()
+            if not running.ended.done():
+                running.end("lost", detail=running.sandbox.cause or "not followed")
             if not running.finished.done():
                 running.finished.set_result(None)
+            self._endings[exec_id] = running.ended.result()
+            while len(self._endings) > _ENDINGS_KEPT:
+                self._endings.popitem(last=False)
             del self._running[exec_id]
+            self._on_end(exec_id, running.sandbox.sandbox_id)
 
     async def _follow_report(self, running: _Running) -> None:
         record = await _read(running.report)
