@@ -134,7 +134,7 @@ class Collector:
             if not text.startswith("/dev/fd/"):
                 self.doubt(f"{who} may {role} a path that is not known before the run")
             return
-        if not text:
+        if not text or (text == "-" and role != "delete"):
             return
         found = _SOCKET.match(text)
         if found:

@@ -27,6 +27,11 @@ _RESERVED: Final = frozenset(
     {"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done",
      "in", "function", "{", "}", "[[", "]]", "!"}
 )  # fmt: skip
+_SHELL_SETS: Final = frozenset(
+    {"_", "BASHPID", "BASH_ARGV0", "BASH_COMMAND", "BASH_REMATCH", "BASH_SUBSHELL", "COMP_WORDBREAKS", "COPROC",
+     "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "MAPFILE", "OLDPWD",
+     "OPTARG", "OPTIND", "PIPESTATUS", "PPID", "PWD", "RANDOM", "REPLY", "SECONDS", "SHLVL", "SRANDOM", "UID"}
+)  # fmt: skip
 MAX_WORDS: Final = 4096
 
 Redirection = tuple[str, int | None, Word | None]
@@ -60,6 +65,8 @@ class Text:
     # What words ask (see words.Scope)
 
     def lookup(self, name: str) -> Word | None:
+        if self.mentions("IFS"):
+            return None
         value = self._known.get(name)
         if value is None:
             return self._walk.inherited(name, self)
@@ -276,7 +283,7 @@ class Text:
             if pair.type == "variable_assignment":
                 name, value = self._assignment(pair)
                 found[name] = value
-                first = name not in self._known and position == "top" and _at_top(node)
+                first = name not in self._known and position == "top" and _at_top(node) and name not in _SHELL_SETS
                 self._known[name] = value if first else UNKNOWN
         self._collector.command(Simple((), found, (), position, self._via))
 

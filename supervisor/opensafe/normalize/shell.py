@@ -17,6 +17,8 @@ from .grammar import Text
 from .options import Use
 from .words import HOLE, Word
 
+__all__ = ["ShellParse", "parse_argv", "parse_shell"]
+
 MAX_TEXT: Final = 64 * 1024
 MAX_OPERATORS: Final = 2048  # the grammar's error recovery takes time quadratic in them
 MAX_STEPS: Final = 4096
@@ -80,8 +82,8 @@ class _Walk:
         if self._left < 0 or self._operators < 0 or len(self._scopes) >= 8:
             collector.doubt(f"shell text beyond {MAX_TEXT} characters, {MAX_OPERATORS} operators or 8 levels")
             return
-        is_bash = not via or via[-1] in _BASH
-        if not is_bash and _BASH_ONLY.search(text):
+        is_bash = (not via or via[-1] in _BASH) and "+B" not in text and "braceexpand" not in text
+        if via and not is_bash and _BASH_ONLY.search(text):
             collector.doubt("a text for another shell uses what bash alone reads so")
         if _INVISIBLE.search(text):
             collector.doubt("the text holds invisible or look-alike characters")

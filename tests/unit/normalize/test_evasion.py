@@ -187,6 +187,7 @@ def paths(targets: tuple[tuple[str, bool], ...]) -> set[str]:
         ("env -C /etc cat shadow", {"/etc/shadow"}, set(), set()),
         ("unknown --file=/etc/shadow ./x", {"/etc/shadow", "/workspace/x"}, set(), set()),
         ("ls > /dev/null 2>&1", set(), set(), set()),
+        ("wget -q -O - https://a.test | cat -", set(), set(), set()),
         ("cp e.sh .git/hooks/", {"/workspace/e.sh"}, {"/workspace/.git/hooks", "/workspace/.git/hooks/e.sh"}, set()),
         ("tee vendor/sub/.git/hooks/pre-commit", set(), {"/workspace/vendor/sub/.git/hooks/pre-commit"}, set()),
         ("git clone https://a.example/r.git", set(), {"/workspace/r"}, set()),

@@ -146,6 +146,16 @@ MISREAD = [
     "X=id; X=ls; $X",
     "id=ls; eval 'id=cat'; $id x",
     "X=a; read X <<< b; cat $X",
+    "IFS=/; X=a/b; cat $X",
+    "PWD=/x; cd /tmp; cat $PWD",
+    "REPLY=a; read <<< b; cat $REPLY",
+    "set +B; cat {a,b}",
+    "X=a; unset X; cat $X-",
+    "X=a; f() { X=b; }; f; cat $X",
+    "X=a; Y=X; printf -v $Y b; cat $X",
+    "declare -u X; X=a; cat $X",
+    "X=a; for X in b; do :; done; cat $X",
+    "false && X=a; cat x$X",
 ]
 
 
