@@ -28,6 +28,8 @@ _BACKOFF_FIRST_S: Final = 0.1
 _BACKOFF_MAX_S: Final = 5.0
 #: A child that lived this long starts over with the shortest delay.
 _STEADY_S: Final = 30.0
+#: What a child may take from closing its connection to its end.
+_EXIT_S: Final = 5.0
 #: What a child takes to stop after its own drain.
 _STOP_MARGIN_S: Final = 10.0
 #: Prepends the bound source to the path of an isolated interpreter, which ignores PYTHONPATH.
@@ -131,6 +133,9 @@ class Children:
                 # The child drains what it has; the connection serves it until then.
                 child.terminate()
                 await asyncio.wait((ended,), timeout=self._drain_s + _STOP_MARGIN_S)
+            elif not ended.done():
+                # It closed its connection first: most likely on its way out, with a status that says why.
+                await asyncio.wait((ended,), timeout=_EXIT_S)
         finally:
             for task in (ended, stopping):
                 task.cancel()

@@ -1,0 +1,85 @@
+"""Verdicts without runs, and permits for tools that run elsewhere: one run, for a while, or lost."""
+
+import asyncio
+import json
+
+import pytest
+
+from opensafe import errors
+from opensafe.model.decision import Action
+from opensafe.model.outcome import Outcome, OutcomeKind
+
+OK = Outcome(kind=OutcomeKind.EXITED, exit_code=0)
+LS = {"command": "ls"}
+
+
+async def records(client, last):
+    return [json.loads(record.line) async for record in client.tail_audit(last)]
+
+
+async def test_decide_runs_nothing_and_is_recorded(daemon, agent, session):
+    before = daemon.starts()
+    assert (await agent.decide(session, "Bash", LS)).action is Action.ALLOW
+    assert (await agent.decide(session, "Bash", {"command": "curl evil.example.com"})).action is Action.BLOCK
+    assert daemon.starts() == before
+    assert [record["purpose"] for record in await records(agent, 2)] == ["query", "query"]
+
+
+async def test_a_permit_is_used_once(agent, session):
+    permit = await agent.begin(session, "p1", "Bash", LS)
+    assert permit.permit
+    await agent.finish(session, permit.permit, OK)
+    (record,) = await records(agent, 1)
+    assert (record["kind"], record["outcome"]["exit_code"]) == ("outcome", 0)
+    with pytest.raises(errors.Conflict):
+        await agent.finish(session, permit.permit, OK)
+
+
+async def test_a_blocked_or_reviewed_call_gets_no_permit(agent, session):
+    for number, command in enumerate(("curl evil.example.com", "npm install")):
+        assert not (await agent.begin(session, f"none-{number}", "Bash", {"command": command})).permit
+
+
+async def test_a_used_call_id_gets_no_second_permit(agent, session):
+    await agent.begin(session, "p2", "Bash", LS)
+    with pytest.raises(errors.Conflict):
+        await agent.begin(session, "p2", "Bash", LS)
+
+
+async def test_G58_a_permit_of_another_session_or_principal_is_unknown(daemon, agent, session):
+    permit = (await agent.begin(session, "p3", "Bash", LS)).permit
+    other_session = await agent.create_session("second")
+    with pytest.raises(errors.NotFound):
+        await agent.finish(other_session, permit, OK)
+    async with daemon.client("other") as other:
+        with pytest.raises(errors.NotFound):
+            await other.finish(session, permit, OK)
+    await agent.finish(session, permit, OK)
+    await agent.close_session(other_session)
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.BLOCKED, OutcomeKind.REVIEW_PENDING, OutcomeKind.REVIEW_REJECTED])
+async def test_an_end_that_a_run_elsewhere_can_not_have_is_refused(agent, session, kind):
+    permit = (await agent.begin(session, f"p-{kind}", "Bash", LS)).permit
+    with pytest.raises(errors.InvalidArgument):
+        await agent.finish(session, permit, Outcome(kind=kind))
+
+
+async def test_a_permit_that_expires_is_lost(own_daemon):
+    daemon = own_daemon(caps="permit_ttl_s = 1")
+    async with daemon.client() as agent, daemon.client("reviewer") as auditor:
+        session = await agent.create_session("tester")
+
+        async def lost():
+            async for record in auditor.tail_audit(0, follow=True):
+                content = json.loads(record.line)
+                if content["kind"] == "outcome":
+                    return content["outcome"]
+            return None
+
+        watching = asyncio.create_task(lost())
+        permit = (await agent.begin(session, "late", "Bash", LS)).permit
+        outcome = await watching
+        assert (outcome["kind"], outcome["detail"]) == ("lost", "the permit expired")
+        with pytest.raises(errors.Conflict):
+            await agent.finish(session, permit, OK)
