@@ -228,6 +228,9 @@ def _peel(program: str, wrapper: _Wrapper, words: Sequence[Word]) -> Peeled:
     if program == "watch":
         text = " ".join(word.text for word in inner)
         return Peeled(inner=(inner,), scripts=(Word(text),), keeps=True, doubt=doubt)
+    while program == "time" and len(inner) > 1 and inner[0].text in ("!", "{", "time"):  # it times a whole pipeline
+        inner = inner[1:]
+        doubt = "time before a reserved word"
     if program == "coproc":
         doubt = "a coprocess"
     return Peeled(inner=(inner,), assignments=tuple(assignments), keeps=wrapper.keeps, doubt=doubt, cwd=cwd)

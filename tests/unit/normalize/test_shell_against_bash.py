@@ -138,6 +138,7 @@ MISREAD = [
     "[ a > o ]; [ a || id ]",
     "env A%s=1 =2 timeout 5 cat f",
     "time X=a cat x",
+    "time ! a || b",
     "find . -maxdepth 0 -exec sh -c 'cat y{a,b}' \\;",
     "find . -maxdepth 0 -exec${x} sh -c 'id; cat y' \\;",
     "printf 'p\\nq\\n' | xargs -I{${x}} cat {} z",
