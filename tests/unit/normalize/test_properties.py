@@ -60,9 +60,17 @@ def test_f7_parse_argv_is_total(argv: list[str]) -> None:
 @given(st.lists(arguments, max_size=6))
 def test_g45_argv_fidelity_quoted_words_come_back_exactly(argv: list[str]) -> None:
     words = ["prog", *argv]
-    parse = parse_shell(shlex.join(words))
+    parse = parse_shell("prog " + " ".join("'" + word.replace("'", "'\\''") + "'" for word in argv))
     assert [list(command.argv) for command in parse.commands] == [words]
     assert not [reason for reason in parse.reasons if "continuation" not in reason and "invisible" not in reason]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(arguments, max_size=6))
+@example(["=="])
+def test_g45_argv_fidelity_a_joined_argv_comes_back_exactly_or_opaque(argv: list[str]) -> None:
+    parse = parse_shell(shlex.join(["prog", *argv]))
+    assert parse.opaque or [list(command.argv) for command in parse.commands] == [["prog", *argv]]
 
 
 @settings(max_examples=300, deadline=None)
