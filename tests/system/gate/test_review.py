@@ -90,9 +90,9 @@ async def test_an_approval_of_another_digest_is_refused(agent, reviewer, session
 
 async def test_nobody_without_the_role_decides(agent, session, sandbox):
     review_id = await park(agent, session, sandbox)
-    with pytest.raises(errors.NotPermitted):
+    with pytest.raises(errors.NotPermitted, match="role"):
         await agent.approve_review(review_id, "0" * 64)
-    with pytest.raises(errors.NotPermitted):
+    with pytest.raises(errors.NotPermitted, match="role"):
         await agent.reject_review(review_id, "no")
 
 
