@@ -4,8 +4,8 @@ import os
 import pathlib
 import resource
 import signal
-import time
 import subprocess
+import time
 
 import pytest
 
