@@ -13,7 +13,11 @@ from .limits import SandboxLimits
 
 
 class CallInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The call: sealed arguments and the facts read from them. `id` is echoed by the verdict."""
+    """The call: sealed arguments and the facts read from them.
+
+    server, description_digest, pinned_digest: of a tool that another server offers (MCP): its name, the digest of
+    the description and schema it showed now, and of those that were approved. risk: a site tool's class of risk.
+    """
 
     id: str
     tool: str
@@ -28,30 +32,48 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostFact, ...] = ()
     env: dict[str, str] = {}
     size: int = 0
+    server: str = ""
+    description_digest: str = ""
+    pinned_digest: str = ""
+    risk: str = ""
 
 
 class SessionInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The session so far. `counts`: verdict or rule id -> number; `recent_tools`: the last eight, newest last."""
+    """The session so far.
+
+    counts: verdict or rule id -> number, over the session's life. window: the same within the last minutes, keys
+    `calls_1m`, `blocks_10m`. recent_tools: the last eight, newest last. taints: what was observed of the session and
+    its sandbox (`secret.read`, `encoded`, `workspace.changed` …), oldest first; they never go away.
+    """
 
     id: str
+    agent: str = ""
     age_s: int = 0
     taints: tuple[str, ...] = ()
     counts: dict[str, int] = {}
+    window: dict[str, int] = {}
     recent_tools: tuple[str, ...] = ()
+    banned: bool = False
 
 
 class BudgetInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Usage the daemon observed (calls, wall_s …) and the session's limits under the same keys."""
+    """What was used, as the daemon observed it, and the limits under the same keys.
+
+    Keys: calls, wall_s, requests, egress_bytes, tokens, cost_microusd. `usage` is the session's, `principal` all
+    of the principal's over the last day.
+    """
 
     usage: dict[str, int] = {}
+    principal: dict[str, int] = {}
     limits: dict[str, int] = {}
 
 
 class SandboxInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The sandbox the call is for, or (kind `sandbox`) the one asked for."""
+    """The sandbox the call is for, or (kind `sandbox`) the one asked for. profile: its seccomp profile by default."""
 
     id: str = ""
     template: str = "base"
+    profile: str = "default"
     image_digest: str = ""
     workspace: str = "/workspace"
     limits: SandboxLimits | None = None
@@ -66,8 +88,37 @@ class ApprovalInput(msgspec.Struct, frozen=True, kw_only=True):
     approver: str
 
 
+class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A connection or a DNS question of a sandbox, as Envoy or the responder saw it.
+
+    layer: dns, tls, http or tcp. host: the name that decides, with its classes; sni, authority: what the client sent
+    under these names ("" where the layer has none). address: where it would be dialled. granted: the call's or
+    session's grant covers the name. label: of a DNS question, length of the longest label and of the whole name, its
+    entropy in milli-bits a character, and how many names of this zone the session has asked for.
+    """
+
+    layer: str
+    host: HostFact
+    sni: str = ""
+    authority: str = ""
+    method: str = ""
+    address: HostFact | None = None
+    granted: bool = False
+    bytes_sent: int = 0
+    label: dict[str, int] = {}
+
+
+class RuntimeInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of the sentry's monitor. event: syscall or exec; announced: a running call's grant covers it."""
+
+    event: str
+    syscall: str = ""
+    path: str = ""
+    announced: bool = False
+
+
 class PolicyInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One question. `kind`: call or sandbox (egress and runtime come with their rooms)."""
+    """One question. `kind`: call, sandbox, egress or runtime; the last two fill the field of their name."""
 
     id: str
     kind: str
@@ -77,3 +128,5 @@ class PolicyInput(msgspec.Struct, frozen=True, kw_only=True):
     budget: BudgetInput = BudgetInput()
     sandbox: SandboxInput = SandboxInput()
     approval: ApprovalInput | None = None
+    egress: EgressInput | None = None
+    runtime: RuntimeInput | None = None
