@@ -74,9 +74,9 @@ class Ledger:
     async def durable(self, position: int) -> None:
         """Return when all up to `position` is on disk. Raises AuditError."""
         while self._synced < position:
-            if self._sync is None:
+            # One that is done may have begun before this entry; waiting for it would return at once, for ever.
+            if self._sync is None or self._sync.done():
                 self._sync = asyncio.ensure_future(self._fdatasync())
-                self._sync.add_done_callback(self._sync_done)
             await asyncio.shield(self._sync)
 
     def close(self) -> None:
@@ -92,9 +92,6 @@ class Ledger:
             self._broken = True
             raise AuditError(f"the ledger can't be made durable: {error}") from error
         self._synced = covered
-
-    def _sync_done(self, _: asyncio.Future[None]) -> None:
-        self._sync = None
 
     def _recover(self) -> int:
         """Verify the chain, collect what was used, cut a torn tail; the size in bytes."""

@@ -189,3 +189,18 @@ def test_modes_and_the_last_segment(tmp_path):
     assert later.number == 7
     kernel.set_append_only(later.writer, False)
     later.close()
+
+
+async def test_an_entry_that_comes_just_as_a_sync_ends_gets_one_of_its_own(path):
+    """Writers that go on one after the other, each at its own pace, meet every moment of a sync."""
+    ledger = Ledger(path)
+
+    async def write(pace):
+        for _ in range(100):
+            await ledger.durable(ledger.append("end", sandbox_id="sb"))
+            for _ in range(pace):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(write(pace) for pace in range(12)))
+    assert ledger.size == 1200
+    ledger.close()
