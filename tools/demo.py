@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import pathlib
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,18 +18,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from opensafe.bench.private import PrivateDaemon
+from opensafe.cli.exits import Exit
 from opensafe.cli.report import encode, report
 from opensafe.client import CallResult, Client
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
-from tools.demo_daemon import DemoDaemon, DemoFailedError
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[1]
 FILES: Final = ROOT / "deploy" / "demo"
 REPORT: Final = ROOT / "build" / "demo.json"
 SEED: Final = ("README.md", "package.json", "test_suite.py")
+ROLES: Final = {"demo": ("developer",), "reviewer": ("reviewer",)}
 STYLES: Final = {Action.ALLOW: "green", Action.REVIEW: "yellow", Action.BLOCK: "red"}
+
+
+class DemoFailedError(Exception):
+    """Something did not happen as it must."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -111,21 +118,22 @@ class Done(msgspec.Struct, frozen=True):
         }
 
 
-async def main() -> int:
+def main() -> int:
     """Run the demo. 0 where everything happened as it must."""
     console = Console(highlight=False, soft_wrap=False)
-    daemon = DemoDaemon(ROOT)
+    daemon = PrivateDaemon("demo", ROLES)
     try:
-        async with daemon:
-            return await _session(console, daemon)
+        with daemon:
+            return asyncio.run(_session(console, daemon))
     except (DemoFailedError, OpenSafeError) as error:
-        console.print(f"\n[red]demo failed:[/red] {error}", markup=True)
+        console.print("\n[red]demo failed:[/red]", markup=True, end=" ")
+        console.print(str(error), markup=False, soft_wrap=True)
         for line in daemon.log_tail():
             console.print(f"  | {line}", markup=False, style="dim", soft_wrap=True)
         return 1
 
 
-async def _session(console: Console, daemon: DemoDaemon) -> int:
+async def _session(console: Console, daemon: PrivateDaemon) -> int:
     async with Client.connect(daemon.socket_of("demo")) as client:
         status = await client.status()
         console.print(f"Daemon ready: runsc {status.runsc_version} on {status.runsc_platform}")
@@ -193,18 +201,18 @@ def _show_output(console: Console, last: Done) -> None:
         console.print(f"  | {line}", markup=False, style="dim")
 
 
-async def _show_reviews(console: Console, daemon: DemoDaemon) -> None:
+async def _show_reviews(console: Console, daemon: PrivateDaemon) -> None:
     console.print("\n$ opensafe review list")
-    shown = await daemon.opensafe("review", "list", principal="reviewer")
+    shown = await _opensafe(daemon, "reviewer", "review", "list")
     if "npm install" not in shown:
         raise DemoFailedError("`opensafe review list` does not list the parked npm install")
     console.print(shown.rstrip(), markup=False)
 
 
-async def _verify(console: Console, daemon: DemoDaemon) -> dict[str, Any]:
+async def _verify(console: Console, daemon: PrivateDaemon) -> dict[str, Any]:
     console.print("\n$ opensafe audit verify --replay")
     verified: dict[str, Any] = json.loads(
-        await daemon.opensafe("audit", "verify", "--replay", "--json", "--state", str(daemon.state), statuses=(0, 1))
+        await _opensafe(daemon, "demo", "audit", "verify", "--replay", "--json", "--state", str(daemon.state))
     )
     found = verified["summary"]
     console.print(
@@ -213,6 +221,22 @@ async def _verify(console: Console, daemon: DemoDaemon) -> dict[str, Any]:
         + ("[green]verified[/green]" if found["ok"] else f"[red]NOT VERIFIED, {found['findings']} findings[/red]")
     )
     return verified
+
+
+async def _opensafe(daemon: PrivateDaemon, principal: str, *arguments: str) -> str:
+    """Run the real command line; its output. A goal that is missed (1) is for the caller to see."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "opensafe.cli", *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OPENSAFE_SOCKET": str(daemon.socket_of(principal))},
+    )
+    stdout, stderr = await process.communicate()
+    if process.returncode not in (Exit.OK, Exit.GOAL_MISSED):
+        said = (stderr or stdout).decode(errors="replace").strip()
+        raise DemoFailedError(f"`opensafe {' '.join(arguments)}` ended with {process.returncode}: {said}")
+    return stdout.decode()
 
 
 def _trace_id(done: Sequence[Done]) -> str:
@@ -244,4 +268,4 @@ def _write_report(done: Sequence[Done], audit: dict[str, Any], sandbox_id: str, 
 if __name__ == "__main__":
     if os.geteuid() != 0:
         sys.exit("demo: the daemon makes namespaces and needs root; run `make demo` as root")
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())

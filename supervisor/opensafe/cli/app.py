@@ -9,7 +9,7 @@ import typer
 from opensafe import __version__
 from opensafe.errors import OpenSafeError
 
-from . import audit, call, doctor, exits, policy, present, review, run_command, sandbox, up
+from . import audit, bench, call, doctor, exits, policy, present, review, run_command, sandbox, up
 from .exits import Exit
 
 SUMMARY = (
@@ -49,6 +49,7 @@ def build() -> typer.Typer:
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")
     app.add_typer(audit.group, name="audit")
+    app.add_typer(bench.group, name="bench")
     return app
 
 

@@ -10,8 +10,8 @@ import msgspec
 from opensafe import __version__
 
 
-def environment(**more: str) -> dict[str, str | int]:
-    """Where the report was made, with the versions that the command itself learnt."""
+def environment(**more: str | float) -> dict[str, str | float]:
+    """Where the report was made, with the versions and other facts that the command learnt."""
     return {
         "python": platform.python_version(),
         "kernel": platform.release(),
@@ -21,7 +21,7 @@ def environment(**more: str) -> dict[str, str | int]:
     }
 
 
-def report(subject: str, summary: Mapping[str, Any], details: object, **versions: str) -> dict[str, Any]:
+def report(subject: str, summary: Mapping[str, Any], details: object, **versions: str | float) -> dict[str, Any]:
     """A report of `subject`. summary: flat, the unit as the key's suffix. details: any structure."""
     return {
         "schema": f"opensafe.{subject}/1",

@@ -10,7 +10,7 @@ import pytest
 from opensafe.cli.exits import MEANINGS, Exit
 
 ROOT = Path(__file__).resolve().parents[3]
-GROUPS = [[], ["sandbox"], ["review"], ["audit"], ["policy"]]
+GROUPS = [[], ["sandbox"], ["review"], ["audit"], ["policy"], ["bench"]]
 COMMANDS = [
     ["up"],
     ["doctor"],
@@ -19,6 +19,7 @@ COMMANDS = [
     *[["sandbox", name] for name in ("create", "list", "show", "rm")],
     *[["review", name] for name in ("list", "show", "approve", "reject")],
     *[["audit", name] for name in ("tail", "verify")],
+    *[["bench", name] for name in ("exec", "decision")],
     ["policy", "status"],
 ]
 

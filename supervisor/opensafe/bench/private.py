@@ -1,0 +1,201 @@
+"""A daemon for one purpose: its own configuration, state and run directories, and nothing left when it is gone.
+
+What it needs neither uses nor disturbs a daemon that runs. Its state lies on disk and not in /run, so that whatever
+is measured includes records that are really durable. Everything here blocks: it stands around an event loop, never
+in one.
+"""
+
+import os
+import pathlib
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+import opensafe
+from opensafe.config import DEFAULT_PREFIX, Paths
+from opensafe.errors import OpenSafeError
+from opensafe.warden import kernel
+
+_START_S: Final = 60
+_STOP_S: Final = 60
+_LOG_LINES: Final = 20
+
+PREFIX: Final = pathlib.Path(os.environ.get("OPENSAFE_PREFIX") or DEFAULT_PREFIX)
+_CHECKOUT: Final = pathlib.Path(opensafe.__file__).resolve().parents[2]
+
+
+class DaemonFailedError(OpenSafeError):
+    """The daemon did not start, or did not stop as it must. The end of its log is in the message."""
+
+    reason = "DAEMON_FAILED"
+
+
+def programs() -> Paths:
+    """Where runsc, images, native programs and bundle are: built in this checkout, else installed below PREFIX."""
+    shared = Paths(runsc=f"{PREFIX}/bin/runsc", images=f"{PREFIX}/images")
+    built = _CHECKOUT / "build"
+    native, bundle = PREFIX / "libexec", PREFIX / "share/policy.bundle.tar.gz"
+    if (built / "native").is_dir():
+        native, bundle = built / "native", built / "policy.bundle.tar.gz"
+    return msgspec.structs.replace(shared, native=str(native), bundle=str(bundle))
+
+
+def policies() -> pathlib.Path:
+    """The Rego sources of this checkout; a directory that is not there in an installation."""
+    return _CHECKOUT / "policies"
+
+
+def _settings(paths: Paths, roles: Mapping[str, Sequence[str]], more: str) -> str:
+    """The daemon's TOML file."""
+    lines = ["[paths]", *(f'{name} = "{path}"' for name, path in msgspec.structs.asdict(paths).items())]
+    for principal, given in roles.items():
+        lines += [f"[principals.{principal}]", f"roles = {list(given)}"]
+    return "\n".join([*lines, more, ""])
+
+
+class PrivateDaemon:
+    """`opensafe up` as a child. As a context manager: the body runs once it is ready; afterwards it is stopped and
+    removed. `start`, `stop`, `kill` and `remove` do the same by hand; a stopped daemon can be started again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        roles: Mapping[str, Sequence[str]],
+        *,
+        bundle: pathlib.Path | None = None,
+        more: str = "",
+    ) -> None:
+        """Make the directories, /run/opensafe-NAME-… and /var/lib/opensafe-NAME-….
+
+        `roles`: each principal's. `bundle`: another than the built one. `more`: further sections of the settings.
+        """
+        unique = f"opensafe-{name}-{secrets.token_hex(4)}"
+        self.run = pathlib.Path("/run", unique)
+        self.state = pathlib.Path("/var/lib", unique)
+        self.log = self.run / "log"
+        self.settings = self.run / "opensafe.toml"
+        self.paths = msgspec.structs.replace(programs(), state=str(self.state), run=str(self.run))
+        if bundle is not None:
+            self.paths = msgspec.structs.replace(self.paths, bundle=str(bundle))
+        self.process: subprocess.Popen[bytes] | None = None
+        self._last_words: list[str] = []
+        self.run.mkdir(mode=0o755)
+        self.settings.write_text(_settings(self.paths, roles, more))
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            self.remove()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        status = self.stop()
+        failed = self._failed(f"the daemon stopped with {status}") if status else None
+        if failed:
+            self.start().stop()  # what one leaves that died, the next removes
+        self.remove()
+        if failed and error is None:
+            raise failed
+
+    @property
+    def pid(self) -> int:
+        """The main process, which is the warden."""
+        if self.process is None:
+            raise DaemonFailedError("the daemon was not started")
+        return self.process.pid
+
+    def socket_of(self, principal: str) -> pathlib.Path:
+        """The socket of one of the principals."""
+        return self.run / "principals" / principal / "opensafe.sock"
+
+    def start(self) -> Self:
+        """Start, and wait for READY=1. Raises DaemonFailedError where it ends instead, or takes over a minute."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
+            told.bind(f"\0{self.run.name}")  # the abstract namespace: no file to remove
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "opensafe.cli", "up", "--config", str(self.settings)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "NOTIFY_SOCKET": f"@{self.run.name}"},
+                    start_new_session=True,
+                )
+            ended = os.pidfd_open(self.process.pid)
+            try:
+                self._await_ready(told, ended)
+            finally:
+                os.close(ended)
+        return self
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status. One that does not stop within a minute is killed."""
+        if self.process is None:
+            return 0
+        self.process.terminate()
+        try:
+            return self.process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            return self.process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL to the main process, if it runs."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def remove(self) -> None:
+        """Take the directories away. Audit segments are append-only by attribute, which has to be taken back first."""
+        self._last_words = self.log_tail()
+        for path in self.state.glob("audit/*"):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            kernel.set_append_only(descriptor, False)
+            os.close(descriptor)
+        for directory in (self.run, self.state):
+            shutil.rmtree(directory, ignore_errors=not directory.exists())
+
+    def child(self, role: str) -> int:
+        """Process id of the `front` or the `helper`. Raises DaemonFailedError."""
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:  # ended meanwhile
+                continue
+            if f"opensafe.daemon.{role}".encode() in words and f"{self.run}/code/source".encode() in words:
+                return int(entry.name)
+        raise self._failed(f"the daemon has no {role}")
+
+    def log_tail(self) -> list[str]:
+        """The end of what the daemon said; still there when it was removed."""
+        try:
+            return self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        except OSError:
+            return self._last_words
+
+    def _await_ready(self, told: socket.socket, ended: int) -> None:
+        while True:
+            readable, _, _ = select.select([told.fileno(), ended], [], [], _START_S)
+            if told.fileno() in readable and b"READY=1" in told.recv(4096).split(b"\n"):
+                return
+            if ended in readable:
+                raise self._failed("the daemon ended instead of becoming ready")
+            if not readable:
+                raise self._failed(f"the daemon was not ready after {_START_S} s")
+
+    def _failed(self, why: str) -> DaemonFailedError:
+        return DaemonFailedError("\n  | ".join([why, *self.log_tail()]))

@@ -1,0 +1,104 @@
+"""`opensafe bench`: the reports' form, and an exit status that follows the goal. Figures are not tested."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from opensafe.bench import decision
+from opensafe.cli.exits import Exit
+
+SMALL, LARGE = "0.000001", "1000000"
+
+
+def bench(*arguments):
+    """Exit status, output and messages of `opensafe bench`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "opensafe.cli", "bench", *arguments], capture_output=True, text=True, timeout=110
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def traces():
+    return {path for top in ("/run", "/var/lib") for path in pathlib.Path(top).glob("opensafe-bench-*")}
+
+
+def check_form(report, subject):
+    assert list(report) == ["schema", "version", "environment", "summary", "details"]
+    assert report["schema"] == f"opensafe.bench-{subject}/1"
+    assert {"kernel", "cores", "cpu_model", "python", "load_average_1m"} <= report["environment"].keys()
+    assert all(not isinstance(value, dict | list) for value in report["summary"].values())
+
+
+@pytest.mark.root
+@pytest.mark.runsc
+@pytest.mark.parametrize(
+    ("ratio", "pss", "status"),
+    [(LARGE, LARGE, Exit.OK), (SMALL, LARGE, Exit.GOAL_MISSED), (LARGE, SMALL, Exit.GOAL_MISSED)],
+    ids=["both hold", "ratio missed", "memory missed"],
+)
+def test_exec_reports_and_its_status_follows_the_goal(ratio, pss, status):
+    before = traces()
+    ended, out, said = bench("exec", "--json", "--runs", "2", "--max-ratio", ratio, "--max-pss-mb", pss)
+    assert ended == status, said
+    assert traces() == before
+    report = json.loads(out)
+    check_form(report, "exec")
+    assert report["environment"]["runsc"]
+    summary, rows = report["summary"], report["details"]["rows"]
+    assert summary["ok"] == (status is Exit.OK)
+    assert rows.keys() == {"true", "bash", "python"}
+    for name, row in rows.items():
+        assert summary[f"{name}_p50_ratio"] == row["ratio"] == row["gated"]["p50_ms"] / row["raw"]["p50_ms"]
+        assert all(row[way]["count"] == 2 for way in ("raw", "runner", "gated", "decision", "run"))
+    assert (summary["gated_bash_p50_ms"], summary["raw_bash_p50_ms"]) == (
+        rows["bash"]["gated"]["p50_ms"],
+        rows["bash"]["raw"]["p50_ms"],
+    )
+    used = report["details"]["memory"]
+    assert used.keys() == {"warden", "front", "helper"}
+    assert summary["pss_mb"] == pytest.approx(sum(one["pss"] for one in used.values()) / 1e6)
+
+
+@pytest.mark.root
+@pytest.mark.runsc
+def test_exec_for_people():
+    ended, out, said = bench("exec", "--runs", "1", "--max-ratio", LARGE, "--max-pss-mb", LARGE)
+    assert ended == Exit.OK, said
+    assert all(program in out for program in ("true", "bash -c true", "python3 -c pass"))
+    assert out.rstrip().endswith("met")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("goal", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)])
+def test_decision_reports_and_its_status_follows_the_goal(goal, status):
+    ended, out, said = bench("decision", "--json", "--runs", "4", "--max-ms", goal)
+    assert ended == status, said
+    report = json.loads(out)
+    check_form(report, "decision")
+    summary, rows = report["summary"], report["details"]["rows"]
+    assert summary["ok"] == (status is Exit.OK)
+    assert rows.keys() == decision.CALLS.keys()
+    assert summary["decision_p50_ms"] == max(row["whole"]["p50_ms"] for row in rows.values())
+    assert summary["evaluate_p50_ms"] == max(row["evaluate"]["p50_ms"] for row in rows.values())
+    assert summary["ratio_to_opa_go"] == max(row["ratio_to_opa_go"] for row in rows.values())
+    for row in rows.values():
+        assert row["whole"]["count"] == row["evaluate"]["count"] == 4
+        assert row["ratio_to_opa_go"] == pytest.approx(row["evaluate"]["p50_ms"] / row["opa_go_ms"])
+
+
+def test_decision_refuses_sources_that_judge_otherwise(tmp_path):
+    (tmp_path / "opensafe").mkdir()
+    (tmp_path / "opensafe" / "gate.rego").write_text('package opensafe.gate\n\nread := {"action": "block"}\n')
+    ended, out, said = bench("decision", "--runs", "2", "--policies", str(tmp_path))
+    assert ended == Exit.REQUEST
+    assert out == ""
+    assert "not the bundle's sources" in said
+
+
+def test_decision_says_where_sources_are_missing(tmp_path):
+    ended, _, said = bench("decision", "--runs", "2", "--policies", str(tmp_path))
+    assert ended == Exit.REQUEST
+    assert str(tmp_path / "opensafe") in said
