@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import os
 import pathlib
+import secrets
 import shutil
 import tempfile
 
@@ -232,7 +233,7 @@ class Direct:
         layout = host.layout
         for directory in (layout.state, layout.runsc_root, layout.bundles):
             directory.mkdir(parents=True, exist_ok=True)
-        (layout.state / "instance").write_text("0123456789")
+        (layout.state / "instance").write_text(secrets.token_hex(5))
         self.hierarchies = Hierarchies.find(host.instance)
         self.hierarchies.prepare()
         self.layout = layout
