@@ -4,28 +4,56 @@ import pathlib
 import re
 from typing import Any, Final
 
+import msgspec
+
 SEVERITIES: Final = frozenset({"info", "low", "medium", "high", "critical"})
 _CUSTOM: Final = ("id", "severity", "threat")
 _HIT: Final = re.compile(r'hit\.(block|review|allow)\(\s*"([^"]+)",\s*"([^"]+)"')
 _TEST: Final = re.compile(r"^test_(allow|block|review|missing)_(\w+)", re.MULTILINE)
 
 
-def check_annotations(report: dict[str, Any], rego: pathlib.Path) -> list[str]:
-    """Problems found in `opa inspect --annotations` of the tree `rego`, empty where there is none."""
-    problems = []
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to mend. `check`: fmt, check or lint; `line`: 0 for the whole file; `rule`: "" where none is concerned."""
+
+    check: str
+    file: str
+    line: int
+    message: str
+    remedy: str
+    rule: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.message}. {self.remedy}"
+
+
+def lint(report: dict[str, Any], rego: pathlib.Path) -> list[Finding]:
+    """Findings in `opa inspect --annotations` of the tree `rego` and in its text, empty where there is none."""
+    findings: list[Finding] = []
     described: dict[str, set[str]] = {}
+    places: dict[str, tuple[str, int]] = {}
+
+    def found(place: tuple[str, int], message: str, remedy: str, rule: str = "") -> None:
+        findings.append(Finding(check="lint", file=place[0], line=place[1], message=message, remedy=remedy, rule=rule))
+
     for entry in report.get("annotations", []):
-        notes = entry.get("annotations", {})
-        location = entry.get("location", {})
-        place = f"{location.get('file', '?')}:{location.get('row', '?')}"
-        problems += [f"{place}: METADATA without {key}" for key in ("title", "description") if not notes.get(key)]
+        notes, location = entry.get("annotations", {}), entry.get("location", {})
+        place = (str(location.get("file", "?")), int(location.get("row", 0)))
         custom = notes.get("custom")
+        rule = str(custom.get("id", "")) if custom else ""
+        for key in ("title", "description"):
+            if not notes.get(key):
+                found(place, f"METADATA without {key}", f"Add `# {key}: …`.", rule)
         if custom is None:
             continue
-        problems += [f"{place}: METADATA without custom.{key}" for key in _CUSTOM if key not in custom]
-        if custom.get("severity") not in SEVERITIES:
-            problems.append(f"{place}: unknown severity {custom.get('severity')}")
-        described.setdefault(str(custom.get("id")), set()).add(str(custom.get("severity")))
+        for key in _CUSTOM:
+            if key not in custom:
+                found(place, f"METADATA without custom.{key}", f"Add `#   {key}: …` under custom.", rule)
+        severity = str(custom.get("severity"))
+        if severity not in SEVERITIES:
+            found(place, f"unknown severity {severity}", f"Choose one of {', '.join(sorted(SEVERITIES))}.", rule)
+        described.setdefault(rule, set()).add(severity)
+        places.setdefault(rule, place)
     tested: dict[str, set[str]] = {}
     for path in sorted(rego.rglob("*.rego")):
         text = path.read_text(encoding="utf-8")
@@ -33,17 +61,35 @@ def check_annotations(report: dict[str, Any], rego: pathlib.Path) -> list[str]:
             for outcome, name in _TEST.findall(text):
                 tested.setdefault(outcome, set()).add(name)
             continue
-        if not path.with_name(f"{path.stem}_test.rego").exists() and _HIT.search(text):
-            problems.append(f"{path}: no {path.stem}_test.rego beside it")
-        for action, rule, severity in _HIT.findall(text):
+        hits = list(_HIT.finditer(text))
+        if hits and not path.with_name(f"{path.stem}_test.rego").exists():
+            found((str(path), 0), f"no {path.stem}_test.rego beside it", "Write its tests there.")
+        for hit in hits:
+            action, rule, severity = hit.groups()
             stated = "info" if action == "allow" else severity
             if stated not in described.get(rule, set()):
-                problems.append(f"{path}: {rule} fires with severity {stated}, which no METADATA of it states")
+                found(
+                    (str(path), text.count("\n", 0, hit.start()) + 1),
+                    f"{rule} fires with severity {stated}, which no METADATA of it states",
+                    "Make the two agree.",
+                    rule,
+                )
     for rule in sorted(described):
         name = rule.replace(".", "_")
-        for outcome in ("allow", "missing"):
-            if not any(test.startswith(name) for test in tested.get(outcome, ())):
-                problems.append(f"{rule}: no test_{outcome}_{name}")
-        if not any(test.startswith(name) for kind in ("block", "review") for test in tested.get(kind, ())):
-            problems.append(f"{rule}: no test_block_{name} or test_review_{name}")
-    return problems
+        for outcomes in (("allow",), ("missing",), ("block", "review")):
+            if not any(test.startswith(name) for outcome in outcomes for test in tested.get(outcome, ())):
+                names = " or ".join(f"test_{outcome}_{name}" for outcome in outcomes)
+                found(places[rule], f"{rule}: no {names}", _REMEDIES[outcomes[0]], rule)
+    return findings
+
+
+_REMEDIES: Final = {
+    "allow": "Write the benign twin: the nearest call on which the rule stays silent.",
+    "missing": "Test that a question without the field is not allowed: `not input.x == good`, never `input.x == bad`.",
+    "block": "Write the call on which the rule fires.",
+}
+
+
+def check_annotations(report: dict[str, Any], rego: pathlib.Path) -> list[str]:
+    """The findings as text."""
+    return [str(finding) for finding in lint(report, rego)]
