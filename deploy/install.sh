@@ -47,7 +47,10 @@ install -D -m 0755 build/native/launch "$target/libexec/launch"
 for program in init run file probe; do
     install -D -m 0755 "build/native/guest/$program" "$target/libexec/guest/$program"
 done
-install -m 0644 build/policy.bundle.tar.gz "$target/share/policy.bundle.tar.gz"
+# The key first: a daemon that runs takes the bundle as soon as it is in place, by a rename.
+install -m 0644 build/keys/policy.pub "$target/share/policy.pub"
+install -m 0644 build/policy.bundle.tar.gz "$target/share/.policy.bundle.new"
+mv "$target/share/.policy.bundle.new" "$target/share/policy.bundle.tar.gz"
 install -m 0644 docs/install.md "$target/share/doc/install.md"
 
 say "unit $unit, account $sysusers"

@@ -52,8 +52,9 @@ class Caps(_Section, frozen=True):
 
 
 class PolicySettings(_Section, frozen=True):
-    """Evaluation limits. The deadline includes nothing but the evaluation itself."""
+    """Whose bundles are taken, and evaluation limits. The deadline includes nothing but the evaluation itself."""
 
+    trusted_keys: tuple[str, ...] = (f"{DEFAULT_PREFIX}/share/policy.pub",)
     deadline_ms: Annotated[int, msgspec.Meta(ge=5, le=1000)] = 50
     memory_bytes: Annotated[int, msgspec.Meta(ge=4 << 20, le=1 << 30)] = 64 << 20
 

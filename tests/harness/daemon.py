@@ -18,10 +18,10 @@ _ROLES = {"agent": ("developer",), "other": ("developer",), "reviewer": ("review
 
 
 class Daemon(PrivateDaemon):
-    """`caps` is the text of that section of the settings, `bundle` another one than the shipped."""
+    """`caps` is the text of that section of the settings, `bundle` another one than the shipped, signed for `key`."""
 
-    def __init__(self, *, caps="", bundle=None):
-        super().__init__("test", _ROLES, bundle=bundle, more=f"[service]\ndrain_s = 5\n\n[caps]\n{caps}\n")
+    def __init__(self, *, caps="", bundle=None, key=None):
+        super().__init__("test", _ROLES, bundle=bundle, key=key, more=f"[service]\ndrain_s = 5\n\n[caps]\n{caps}\n")
 
     def client(self, principal="agent"):
         """A client on that principal's socket."""

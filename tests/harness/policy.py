@@ -5,15 +5,20 @@ import json
 from typing import Any
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from opensafe.model.calls import Principal
 from opensafe.model.facts import PathFact
 from opensafe.model.policy_input import BudgetInput, CallInput, PolicyInput, SessionInput
-from opensafe.policy import archive
-from opensafe.policy.manifest import MANIFEST, Manifest, revision_of
+from opensafe.policy import archive, sign
+from opensafe.policy.keys import key_id
+from opensafe.policy.manifest import MANIFEST, SIGNATURE, Manifest, revision_of
 from opensafe.policy.native import wat
 
 REVISION = "1-000000000000"
+#: Signs the bundles of these tests.
+KEY = Ed25519PrivateKey.generate()
+TRUSTED = {key_id(KEY.public_key()): KEY.public_key()}
 
 
 def question(tool: str = "Bash", *, name: str = "q1", kind: str = "call", **call: Any) -> PolicyInput:
@@ -34,12 +39,12 @@ def read(path: str = "/workspace/README.md", **more: Any) -> PolicyInput:
 
 
 def repack(members: dict[str, bytes], **manifest: Any) -> bytes:
-    """An archive whose manifest is honest about `members`, but for the fields given."""
-    content = {name: data for name, data in members.items() if name != MANIFEST}
+    """A signed archive whose manifest is honest about `members`, but for the fields given."""
+    content = {name: data for name, data in members.items() if name not in (MANIFEST, SIGNATURE)}
     files = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     old = msgspec.json.decode(members[MANIFEST], type=Manifest)
     fields = msgspec.to_builtins(old) | {"files": files, "revision": revision_of(old.number, files)} | manifest
-    return archive.pack({**content, MANIFEST: json.dumps(fields).encode()})
+    return archive.pack(sign.signed({**content, MANIFEST: json.dumps(fields).encode()}, KEY))
 
 
 _GUEST = """

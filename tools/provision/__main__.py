@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import engines
 from .apt import Account, AptPackages
-from .artifacts import Bundle, Native
+from .artifacts import Bundle, Keys, Native
 from .image import RunnerImage
 from .operation import Operation
 from .python import Uv, Venv
@@ -25,11 +25,11 @@ from .site import Site
 
 PYTHON = ("apt", "uv", "venv")
 TARGETS: dict[str, tuple[str, ...]] = {
-    "setup": ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "bundle"),
+    "setup": ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle"),
     "python": PYTHON,
     "native": ("apt", "native"),
     "image": ("apt", "image"),
-    "bundle": (*PYTHON, "opa", "bundle"),
+    "bundle": (*PYTHON, "opa", "keys", "bundle"),
 }
 
 
@@ -44,6 +44,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         engines.opa(site),
         engines.runsc(site),
         RunnerImage(site),
+        Keys(site),
         Bundle(site),
     ]
     return [step for step in known if step.name in TARGETS[target]]

@@ -1,4 +1,4 @@
-"""What is compiled from this repository: the native programs and the policy bundle.
+"""What is made from this repository: the native programs, a key pair to sign with, the policy bundle.
 
 Both build tools are incremental by themselves; the digest here only saves asking them.
 """
@@ -53,8 +53,47 @@ class Native:
 
 
 @dataclass(frozen=True, slots=True)
+class Keys:
+    """`build/keys`: this checkout's own key pair, which signs what is built here. A site signs with its own."""
+
+    site: Site
+    name: str = "keys"
+
+    @property
+    def private(self) -> Path:
+        """The private key, which only its owner may read."""
+        return self.site.build / "keys" / "policy.key"
+
+    @property
+    def public(self) -> Path:
+        """The public key, which a daemon is told to trust."""
+        return self.site.build / "keys" / "policy.pub"
+
+    def describe(self) -> str:
+        """What would be made."""
+        return f"make a key pair in {self.private.parent}"
+
+    def is_done(self) -> bool:
+        """Whether there is one."""
+        return self.private.exists() and self.public.exists()
+
+    def execute(self, run: Runner) -> None:
+        """Make one; half a pair is of no use and goes."""
+        for half in (self.private, self.public):
+            half.unlink(missing_ok=True)
+        run(
+            [self.site.venv / "bin" / "opensafe", "policy", "keygen", self.private.parent],
+            remedy="check who may write to build/",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
-    """`build/policy.bundle.tar.gz`: the policy bundle, tested and made from policies/ with opa."""
+    """`build/policy.bundle.tar.gz`: the policy bundle, tested and made from policies/ with opa, signed.
+
+    Its number is the time of the newest source, in seconds: it grows with every change, and the same tree gives the
+    same bundle.
+    """
 
     site: Site
     name: str = "bundle"
@@ -68,10 +107,13 @@ class Bundle:
     def _stamp(self) -> Stamp:
         return Stamp(self.site.stamps / self.name)
 
-    def _key(self) -> str:
+    def _sources(self) -> list[Path]:
         policies = files_below(self.site.root / "policies", ("*.rego", "*.json", "*.yaml", ".manifest"))
         builder = files_below(self.site.root / "supervisor" / "opensafe" / "policy", ("*.py",))
-        return digest(repr(self.site.pins["opa"]), *policies, *builder)
+        return [*policies, *builder, Keys(self.site).public]
+
+    def _key(self) -> str:
+        return digest(repr(self.site.pins["opa"]), *self._sources())
 
     def describe(self) -> str:
         """What would be built."""
@@ -95,6 +137,10 @@ class Bundle:
                 self.site.root / "policies",
                 "--out",
                 self.path,
+                "--key",
+                Keys(self.site).private,
+                "--revision",
+                str(max(int(path.stat().st_mtime) for path in self._sources())),
             ],
             remedy="a policy doesn't compile or its test fails: see the output of opa",
         )

@@ -49,14 +49,21 @@ def programs() -> Paths:
     return msgspec.structs.replace(shared, native=str(native), bundle=str(bundle))
 
 
+def trusted_key() -> pathlib.Path:
+    """The public key that the bundle of `programs` is signed for."""
+    built = _CHECKOUT / "build"
+    return built / "keys/policy.pub" if (built / "native").is_dir() else PREFIX / "share/policy.pub"
+
+
 def policies() -> pathlib.Path:
     """The Rego sources of this checkout; a directory that is not there in an installation."""
     return _CHECKOUT / "policies"
 
 
-def _settings(paths: Paths, roles: Mapping[str, Sequence[str]], more: str) -> str:
+def _settings(paths: Paths, key: pathlib.Path, roles: Mapping[str, Sequence[str]], more: str) -> str:
     """The daemon's TOML file."""
     lines = ["[paths]", *(f'{name} = "{path}"' for name, path in msgspec.structs.asdict(paths).items())]
+    lines += ["[policy]", f'trusted_keys = ["{key}"]']
     for principal, given in roles.items():
         lines += [f"[principals.{principal}]", f"roles = {list(given)}"]
     return "\n".join([*lines, more, ""])
@@ -73,11 +80,12 @@ class PrivateDaemon:
         roles: Mapping[str, Sequence[str]],
         *,
         bundle: pathlib.Path | None = None,
+        key: pathlib.Path | None = None,
         more: str = "",
     ) -> None:
         """Make the directories, /run/opensafe-NAME-… and /var/lib/opensafe-NAME-….
 
-        `roles`: each principal's. `bundle`: another than the built one. `more`: further sections of the settings.
+        `roles`: each principal's. `bundle`: another than the built one, signed for the public key in `key`. `more`: further sections of the settings.
         """
         unique = f"opensafe-{name}-{secrets.token_hex(4)}"
         self.run = pathlib.Path("/run", unique)
@@ -90,7 +98,7 @@ class PrivateDaemon:
         self.process: subprocess.Popen[bytes] | None = None
         self._last_words: list[str] = []
         self.run.mkdir(mode=0o755)
-        self.settings.write_text(_settings(self.paths, roles, more))
+        self.settings.write_text(_settings(self.paths, key or trusted_key(), roles, more))
 
     def __enter__(self) -> Self:
         try:

@@ -62,13 +62,17 @@ def verify(
     replay: Annotated[
         bool, typer.Option("--replay", help="Judge every allow again, with the archived bundle of its revision.")
     ] = False,
+    trust: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option("--trust", metavar="FILE", help="With --replay: a public key. Default: those the daemon trusted."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Verify audit log and ledger, and hold them against each other. Needs no daemon."""
     from . import exits, present, verification
     from .report import encode
 
-    found = verification.run(state, replay=replay)
+    found = verification.run(state, replay=replay, trust=trust or ())
     if json:
         present.raw(encode(verification.as_report(found)))
     else:

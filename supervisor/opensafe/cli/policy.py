@@ -2,9 +2,11 @@
 
 import typer
 
-from . import options
+from . import bundles, options
 
 group = typer.Typer(help="The policy that is enforced.", no_args_is_help=True)
+group.command("keygen")(bundles.keygen)
+group.command("sign")(bundles.sign)
 
 
 @group.command("status")

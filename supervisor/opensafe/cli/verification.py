@@ -4,7 +4,7 @@ Runs offline and trusts no process: it needs the state directory, and for the le
 """
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,18 +23,20 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     replayed: int | None = None
 
 
-def run(state: pathlib.Path, *, replay: bool) -> Verification:
-    """Verify `state`. Raises AuditError where there is nothing to read."""
+def run(state: pathlib.Path, *, replay: bool, trust: Sequence[pathlib.Path] = ()) -> Verification:
+    """Verify `state`. `trust`: see audit.py. Raises AuditError where there is nothing to read, BundleRefused."""
     found = verify_state(state)
     if not replay:
         return Verification(report=found)
-    replayed, diverged = _replay(state)
+    replayed, diverged = _replay(state, trust)
     findings = (*found.findings, *diverged)
     return Verification(report=msgspec.structs.replace(found, ok=not findings, findings=findings), replayed=replayed)
 
 
-def _replay(state: pathlib.Path) -> tuple[int, list[Finding]]:
+def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[int, list[Finding]]:
     from opensafe.normalize.tools import DEFAULT_REGISTRY
+    from opensafe.policy import keys
+    from opensafe.policy.location import archived_keys
     from opensafe.policy.replay import Replayer
 
     done = 0
@@ -43,7 +45,8 @@ def _replay(state: pathlib.Path) -> tuple[int, list[Finding]]:
         nonlocal done
         done += 1
 
-    replayer = Replayer(state, DEFAULT_REGISTRY)
+    files = trust or archived_keys(state)
+    replayer = Replayer(state, DEFAULT_REGISTRY, keys.trust_files(files) if files else {})
     try:
         diverged = replayer.replay(_allows(state), seen)
     finally:

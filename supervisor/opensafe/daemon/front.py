@@ -1,9 +1,9 @@
 """The front: unprivileged, everything a client can talk to.
 
-    front CONNECTION AUDIT BUNDLE SETTINGS
+    front CONNECTION AUDIT BUNDLE SETTINGS KEYS
 
 CONNECTION and AUDIT are descriptors from the warden, BUNDLE is the archived bundle's SHA-256, SETTINGS the checked
-configuration as JSON (the file itself may lie where this user can't read).
+configuration as JSON (the file itself may lie where this user can't read), KEYS the trusted public keys as JSON.
 
 Start: bundle, index, log (verified and folded), agreement with the warden about what lives, calls that an earlier
 run left open ended as lost, then the sockets. Stop, on SIGTERM: NOT_SERVING, no new calls, running ones drained,
@@ -38,6 +38,7 @@ from opensafe.model.records import Bundle, DaemonRecord
 from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
+from opensafe.policy.keys import trust
 from opensafe.policy.location import archived_path
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
@@ -55,8 +56,9 @@ _log = structlog.get_logger()
 class Front:
     """All parts of the front, made in `start`, ended in the reverse order by `close`."""
 
-    def __init__(self, config: Config, bundle_digest: str) -> None:
+    def __init__(self, config: Config, bundle_digest: str, keys: tuple[str, ...]) -> None:
         self._config = config
+        self._keys = keys
         self._digest = bundle_digest
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,7 +70,7 @@ class Front:
         own = state / "front"
         cache = own / "cache"
         cache.mkdir(mode=0o700, exist_ok=True)
-        loaded = load(archived_path(state, self._digest), cache_dir=cache)
+        loaded = load(archived_path(state, self._digest), trusted=trust(self._keys), cache_dir=cache)
         bundle = Bundle(revision=loaded.revision, digest=loaded.digest)
         engine = Engine(
             loaded,
@@ -161,10 +163,10 @@ class Front:
         )
 
 
-async def _main(connection: int, audit: int, bundle_digest: str, settings: str) -> None:
+async def _main(connection: int, audit: int, bundle_digest: str, settings: str, keys: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    front = Front(msgspec.json.decode(settings, type=Config), bundle_digest)
+    front = Front(msgspec.json.decode(settings, type=Config), bundle_digest, msgspec.json.decode(keys, type=tuple[str, ...]))
     try:
         await front.start(connection, audit)
         await front.run(stop)
@@ -175,9 +177,9 @@ async def _main(connection: int, audit: int, bundle_digest: str, settings: str) 
 def main(arguments: list[str]) -> int:
     """Run the front; 78 where another start would not help."""
     configure("front")
-    connection, audit, bundle_digest, settings = arguments
+    connection, audit, bundle_digest, settings, keys = arguments
     try:
-        asyncio.run(_main(int(connection), int(audit), bundle_digest, settings))
+        asyncio.run(_main(int(connection), int(audit), bundle_digest, settings, keys))
     except (StartError, BundleRefused, AuditError) as error:
         _log.error("refuses to start", error=str(error))
         return REFUSES

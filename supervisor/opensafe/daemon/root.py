@@ -1,14 +1,13 @@
 """The daemon's main process: the warden, and the ground its children stand on.
 
-Runs as root and stays small: it reads the settings, puts the bundle where the front can read it and a replay can
-find it, starts the warden, reports readiness, and stops everything on a signal.
+Runs as root and stays small: it reads the settings and the trusted keys, puts both and the bundle where a replay can
+find them, starts the warden, reports readiness, and stops everything on a signal.
 """
 
 import asyncio
 import hashlib
 import os
 import pathlib
-import pwd
 import signal
 import sys
 from typing import Final
@@ -24,6 +23,7 @@ from opensafe.warden.children import Code, Role
 from opensafe.warden.protocol import REFUSES
 from opensafe.warden.warden import Warden
 
+from . import ground
 from .log import configure
 from .notify import Notifier
 
@@ -53,13 +53,15 @@ async def _run(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     notifier = Notifier()
-    digest = _lay_ground(config) if os.geteuid() == 0 else ""  # without root the warden refuses, with the reason
+    root = os.geteuid() == 0  # without it the warden refuses, with the reason
+    keys = msgspec.json.encode(ground.lay(config) if root else ()).decode()
+    digest = _archive_bundle(config) if root else ""
 
     def child_command(role: Role, code: Code, connection: int, audit: int | None) -> list[str]:
         if role is Role.HELPER:
             return code.module("opensafe.daemon.helper", str(connection))
         settings = msgspec.json.encode(config).decode()
-        return code.module("opensafe.daemon.front", str(connection), str(audit), digest, settings)
+        return code.module("opensafe.daemon.front", str(connection), str(audit), digest, settings, keys)
 
     async with await Warden.start(config, child_command=child_command) as warden:
         serving = asyncio.create_task(warden.serve(), name="children")
@@ -91,8 +93,8 @@ async def _announce(warden: Warden, notifier: Notifier) -> None:
         await asyncio.sleep(notifier.watchdog_s / 3)
 
 
-def _lay_ground(config: Config) -> str:
-    """Archive the bundle for the front and for replays, make the front's own directory; the bundle's SHA-256."""
+def _archive_bundle(config: Config) -> str:
+    """Archive the bundle for the front and for replays; its SHA-256."""
     state = pathlib.Path(config.paths.state)
     try:
         with pathlib.Path(config.paths.bundle).open("rb") as file:
@@ -107,20 +109,8 @@ def _lay_ground(config: Config) -> str:
         raise ConfigError("the policy bundle is too large", value=config.paths.bundle, limit=f"{_BUNDLE_MAX} bytes")
     digest = hashlib.sha256(content).hexdigest()
     path = archived_path(state, digest)
-    state.mkdir(mode=0o755, parents=True, exist_ok=True)
     path.parent.mkdir(mode=0o755, exist_ok=True)
-    if not path.exists():
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(content)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    try:
-        account = pwd.getpwnam(config.service.user)
-    except KeyError:
-        return digest  # the warden refuses, with the reason
-    front = state / "front"
-    front.mkdir(mode=0o700, exist_ok=True)
-    os.chown(front, account.pw_uid, account.pw_gid, follow_symlinks=False)
+    ground.keep(path, content)
     return digest
 
 

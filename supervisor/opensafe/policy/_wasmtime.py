@@ -46,6 +46,7 @@ ffi.cdef(
     void wasmtime_config_epoch_interruption_set(wasm_config_t *, bool);
     void wasmtime_config_memory_may_move_set(wasm_config_t *, bool);
     void wasmtime_config_parallel_compilation_set(wasm_config_t *, bool);
+    void wasmtime_config_strategy_set(wasm_config_t *, uint8_t);
     wasm_engine_t *wasm_engine_new_with_config(wasm_config_t *);
     void wasm_engine_delete(wasm_engine_t *);
     void wasmtime_engine_increment_epoch(wasm_engine_t *);

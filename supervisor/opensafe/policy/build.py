@@ -2,8 +2,8 @@
 
 Steps, each of which ends the build when it fails: settings against their schema, `opa fmt`, `opa check --strict`
 with the input's and the settings' types, a lint of our own, `opa test` with coverage, `opa build -t wasm` at -O0
-(higher levels drop rules that read run-time data), packing, and loading the result as the daemon would.
-The same sources give the same bytes.
+(higher levels drop rules that read run-time data), the checks that a daemon makes, packing, and signing with `--key`.
+The same sources give the same bytes. Without a key the result is a bundle that no daemon loads until it is signed.
 """
 
 import argparse
@@ -11,25 +11,25 @@ import hashlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
-import tarfile
-import tempfile
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from opensafe.errors import BundleRefused, PolicyError
+from opensafe.errors import BundleRefused, InvalidArgument
 
-from . import archive
-from .bundle import load
-from .lint import check_annotations
+from . import archive, sign
+from .bundle import check
+from .keys import key_id, read_private
 from .manifest import (
+    ABI_VERSION,
     CONFIG,
     ENTRYPOINTS,
     FORMAT,
     MANIFEST,
-    PACKAGE,
+    RULES,
     VECTORS,
     WASM,
     Bundle,
@@ -37,26 +37,57 @@ from .manifest import (
     revision_of,
 )
 from .site import read_config
-from .wasm import ABI_VERSION
+from .sources import BuildError, Sources
 
 COVERAGE: Final = 95.0
-_TIMEOUT_S: Final = 120
+
+Step = Callable[[str], None]
 
 
-class BuildError(PolicyError):
-    """A step of the build failed; the message is the step and what it printed."""
-
-    reason = "BUILD_FAILED"
+def _silent(_step: str) -> None:
+    pass
 
 
-def build(opa: pathlib.Path, policies: pathlib.Path, out: pathlib.Path, *, number: int = 1) -> Bundle:
-    """Build `out` from the tree `policies` under revision `number`. Raises BuildError, BundleRefused."""
-    settings = read_settings(policies)
-    config = msgspec.json.encode(settings, order="sorted")
+def build(
+    opa: pathlib.Path,
+    policies: pathlib.Path,
+    out: pathlib.Path,
+    *,
+    number: int = 1,
+    key: Ed25519PrivateKey | None = None,
+    step: Step = _silent,
+) -> Bundle:
+    """Build `out` from the tree `policies` under revision `number`, signed with `key`. `step` hears what is done next.
+
+    Raises BuildError, BundleRefused.
+    """
+    sources = Sources(opa, policies)
+    check_sources(sources, step)
+    step("compile to WebAssembly")
+    members = assemble(sources, policies, number)
+    step("load and self-test")
+    bundle = check(members)
+    content = archive.pack(sign.signed(members, key) if key else members)
+    _write(out, content)
+    return msgspec.structs.replace(
+        bundle, digest=hashlib.sha256(content).hexdigest(), key=key_id(key.public_key()) if key else ""
+    )
+
+
+def assemble(sources: Sources, policies: pathlib.Path, number: int) -> dict[str, bytes]:
+    """The members of a bundle, not signed, of sources that were not checked. Raises BuildError, BundleRefused."""
+    config = msgspec.json.encode(read_settings(policies), order="sorted")
     read_config(config)
-    check_sources(opa, policies)
-    vectors = (policies / "vectors.json").read_bytes()
-    members = {CONFIG: config, WASM: _compile(opa, policies), VECTORS: vectors}
+    try:
+        catalogue = sources.catalogue()
+    except msgspec.ValidationError as error:
+        raise BuildError(f"rules: {error}", remedy="`opensafe policy lint` says where.") from error
+    members = {
+        CONFIG: config,
+        RULES: msgspec.json.encode(catalogue),
+        VECTORS: (policies / "vectors.json").read_bytes(),
+        WASM: sources.compile(),
+    }
     files = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
     manifest = Manifest(
         format=FORMAT,
@@ -66,10 +97,7 @@ def build(opa: pathlib.Path, policies: pathlib.Path, out: pathlib.Path, *, numbe
         entrypoints=ENTRYPOINTS,
         files=files,
     )
-    content = archive.pack({**members, MANIFEST: msgspec.json.encode(manifest, order="sorted")})
-    bundle = load(content)
-    _write(out, content)
-    return bundle
+    return {**members, MANIFEST: sign.encode(manifest)}
 
 
 def read_settings(policies: pathlib.Path) -> dict[str, Any]:
@@ -83,64 +111,21 @@ def read_settings(policies: pathlib.Path) -> dict[str, Any]:
     return settings
 
 
-def check_sources(opa: pathlib.Path, policies: pathlib.Path) -> None:
+def check_sources(sources: Sources, step: Step = _silent) -> None:
     """Format, types, annotations, tests and coverage of the Rego sources. Raises BuildError."""
-    rego = str(policies / PACKAGE)
-    _run(opa, "fmt", "--list", "--fail", rego)
-    _run(opa, "check", "--strict", "--schema", str(policies / "schemas"), rego)
-    annotations = _run(opa, "inspect", "--annotations", "--format", "json", rego)
-    problems = check_annotations(json.loads(annotations), policies / PACKAGE)
-    if problems:
-        raise BuildError("lint: " + "\n      ".join(problems))
-    arguments = [rego, *_data_arguments(policies)]
-    try:
-        report = _run(opa, "test", "--coverage", "--format", "json", *arguments)
-    except BuildError:
-        _run(opa, "test", *arguments)  # says which test failed; a coverage report does not
-        raise
-    percent, gaps = _coverage(json.loads(report))
-    if percent < COVERAGE:
-        raise BuildError(f"coverage: {percent:.1f} % of lines, {COVERAGE} % needed; not covered: {', '.join(gaps)}")
-
-
-def _compile(opa: pathlib.Path, policies: pathlib.Path) -> bytes:
-    with tempfile.TemporaryDirectory() as scratch:
-        built = pathlib.Path(scratch) / "built.tar.gz"
-        entries = [flag for name in ENTRYPOINTS for flag in ("-e", f"{PACKAGE}/{name}")]
-        _run(opa, "build", "-t", "wasm", "-O", "0", *entries, "--ignore", "*_test.rego", "-o", str(built),
-             str(policies / PACKAGE))  # fmt: skip
-        with tarfile.open(built) as bundle:
-            module = bundle.extractfile("/policy.wasm")
-            if module is None:
-                raise BuildError("opa build: the bundle holds no policy.wasm")
-            return module.read()
-
-
-def _data_arguments(policies: pathlib.Path) -> list[str]:
-    return [f"{PACKAGE}.config.{path.stem}:{path}" for path in sorted((policies / "data").glob("*.json"))]
-
-
-def _run(opa: pathlib.Path, *arguments: str) -> str:
-    command = [str(opa), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"opa {arguments[0]}: {error}", remedy="Run `make setup`.") from error
-    if done.returncode != 0:
-        raise BuildError(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}".rstrip())
-    return done.stdout
-
-
-def _coverage(report: dict[str, Any]) -> tuple[float, list[str]]:
-    """Percentage of covered lines outside tests, and the places that are not."""
-    covered = missed = 0
-    gaps = []
-    for name, file in report["files"].items():
-        if not name.endswith("_test.rego"):
-            covered += file.get("covered_lines", 0)
-            missed += file.get("not_covered_lines", 0)
-            gaps += [f"{pathlib.Path(name).name}:{gap['start']['row']}" for gap in file.get("not_covered", [])]
-    return 100.0 * covered / max(covered + missed, 1), gaps
+    step("format, types, lint")
+    findings = sources.findings()
+    if findings:
+        raise BuildError("lint: " + "\n      ".join(map(str, findings)))
+    step("tests and coverage")
+    tested = sources.test()
+    if tested.failures:
+        failed = "\n      ".join(f"{one.file}:{one.line}: {one.name} {one.error}" for one in tested.failures)
+        raise BuildError(f"tests: FAIL: {failed}")
+    if tested.coverage < COVERAGE:
+        raise BuildError(
+            f"coverage: {tested.coverage:.1f} % of lines, {COVERAGE} % needed; not covered: {', '.join(tested.gaps)}"
+        )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -164,13 +149,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--policies", type=pathlib.Path, default=pathlib.Path("policies"))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/policy.bundle.tar.gz"))
     parser.add_argument("--revision", type=int, default=1, help="its number; a daemon never goes to a lower one")
+    parser.add_argument("--key", type=pathlib.Path, help="the private key to sign with; without: not signed")
     options = parser.parse_args(arguments)
     try:
-        bundle = build(options.opa, options.policies, options.out, number=options.revision)
-    except (BuildError, BundleRefused) as error:
+        key = read_private(options.key) if options.key else None
+        bundle = build(options.opa, options.policies, options.out, number=options.revision, key=key)
+    except (BuildError, BundleRefused, InvalidArgument) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{options.out}: revision {bundle.revision}, sha256 {bundle.digest}\n")
+    signed = f"signed by {bundle.key}" if bundle.key else "NOT SIGNED"
+    sys.stdout.write(f"{options.out}: revision {bundle.revision}, {signed}, sha256 {bundle.digest}\n")
     return 0
 
 

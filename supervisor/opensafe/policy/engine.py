@@ -18,10 +18,10 @@ from opensafe.model.facts import ClassTables
 from opensafe.model.policy_input import PolicyInput
 
 from ._wasmtime import CData, WasmtimeError, lib
-from .manifest import PACKAGE, Bundle
-from .native import Runtime
+from .manifest import ABI_VERSION, PACKAGE, Bundle
+from .native import Runtime, Tier
 from .verdict import read_verdict
-from .wasm import ABI_VERSION, MAX_INPUT, GuestError, Instance
+from .wasm import MAX_INPUT, GuestError, Instance
 
 _ABOVE_ARGUMENTS: Final = 2  # question, call
 _encode: Final = msgspec.json.Encoder().encode
@@ -37,9 +37,11 @@ class Engine:
         deadline_ms: int = 50,
         memory_bytes: int = 64 << 20,
         cache_dir: pathlib.Path | None = None,
+        tier: Tier = Tier.OPTIMISED,
     ) -> None:
         """`deadline_ms`: processor time of one evaluation; in real time it may take twenty times as long.
 
+        `tier`: which compiler. A bundle without its module's bytes is taken from the cache or not at all.
         Raises BundleRefused where the module does not compile, link or keep the ABI, PolicyError for the cache.
         """
         self.revision: Final = bundle.revision
@@ -51,9 +53,9 @@ class Engine:
         self._module: CData = None
         self._instance: Instance | None = None
         self._spare: Instance | None = None
-        self._runtime = Runtime()
+        self._runtime = Runtime(tier)
         try:
-            self._module = self._runtime.compile_module(bundle.wasm, cache_dir)
+            self._module = self._runtime.take_module(bundle, cache_dir)
             self._instance = self._fresh()
             self._ids = _entrypoints(self._instance, bundle.entrypoints)
             self._spare = self._fresh()

@@ -5,19 +5,27 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from opensafe.errors import BundleRefused
 from opensafe.model.decision import Action
 from opensafe.model.facts import ClassTables
 
+from .catalogue import Catalogue
+
 #: Layout of the archive and meaning of the manifest.
 FORMAT: Final = 1
+#: OPA's WebAssembly ABI that this daemon speaks.
+ABI_VERSION: Final = (1, 3)
 PACKAGE: Final = "opensafe"
 MANIFEST: Final = "manifest.json"
 WASM: Final = "policy.wasm"
 CONFIG: Final = "config.json"
 VECTORS: Final = "vectors.json"
-MEMBERS: Final = (CONFIG, WASM, VECTORS)  # beside the manifest, which lists them
+RULES: Final = "rules.json"
+SIGNATURE: Final = "signature.json"
+MEMBERS: Final = (CONFIG, RULES, VECTORS, WASM)  # beside the manifest, which lists them, and its signature
+ALLOWED: Final = frozenset((SIGNATURE, MANIFEST, *MEMBERS))
 #: Every bundle answers these.
-ENTRYPOINTS: Final = ("gate/bash", "gate/exec", "gate/list", "gate/read", "gate/sandbox", "gate/write")
+ENTRYPOINTS: Final = ("gate/bash", "gate/canary", "gate/exec", "gate/list", "gate/read", "gate/sandbox", "gate/write")
 
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 
@@ -44,15 +52,23 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """A verified bundle. `data` is the JSON of the guest's `data` document, `digest` the archive's SHA-256."""
+    """A verified bundle.
+
+    digest: the archive's SHA-256. key: id of the key that signed it. data: the JSON of the guest's `data` document.
+    module: SHA-256 of `wasm`, which may be empty where the compiled module lies in the engine's cache.
+    """
 
     revision: str
     digest: str
+    number: int = 1
+    key: str = ""
+    module: str = ""
     wasm: bytes
     data: bytes
     tables: ClassTables
     entrypoints: tuple[str, ...]
     vectors: tuple[Vector, ...]
+    rules: Catalogue = ()
 
 
 def guest_data(config: dict[str, Any], revision: str) -> bytes:
@@ -64,3 +80,30 @@ def revision_of(number: int, files: dict[str, str]) -> str:
     """`number-digest`: twelve hexadecimal digits over the members' names and digests."""
     listing = "".join(f"{files[name]}  {name}\n" for name in sorted(files))
     return f"{number}-{hashlib.sha256(listing.encode()).hexdigest()[:12]}"
+
+
+def read_manifest(members: dict[str, bytes]) -> Manifest:
+    """The manifest of an archive's members, all of which it lists as they are. Raises BundleRefused."""
+    if MANIFEST not in members:
+        raise BundleRefused("manifest: absent", value=MANIFEST)
+    try:
+        manifest = msgspec.json.decode(members[MANIFEST], type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BundleRefused(f"manifest: {error}") from error
+    if manifest.format != FORMAT:
+        raise BundleRefused("manifest: unknown format", value=manifest.format, limit=FORMAT)
+    if manifest.abi != ABI_VERSION:
+        raise BundleRefused("abi: not the one this daemon speaks", value=manifest.abi, limit=ABI_VERSION)
+    for name in sorted(set(MEMBERS) | set(manifest.files)):
+        if name not in manifest.files:
+            raise BundleRefused("manifest: a member is not listed", value=name)
+        if name not in members:
+            raise BundleRefused("manifest: a listed member is absent", value=name)
+        if hashlib.sha256(members[name]).hexdigest() != manifest.files[name]:
+            raise BundleRefused("hash: a member is not what the manifest lists", value=name)
+    if manifest.revision != revision_of(manifest.number, manifest.files):
+        raise BundleRefused("revision: not that of the content", value=manifest.revision)
+    missing = sorted(set(ENTRYPOINTS) - set(manifest.entrypoints))
+    if missing:
+        raise BundleRefused("entry points: absent from the manifest", value=", ".join(missing))
+    return manifest

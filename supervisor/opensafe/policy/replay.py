@@ -19,6 +19,7 @@ from opensafe.normalize.tools import Registry
 
 from .bundle import load
 from .engine import Engine
+from .keys import Trusted
 from .location import archived_path
 from .subject import build_launch, call_input
 
@@ -32,10 +33,11 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayer:
-    """Holds one engine per bundle met in the state directory's archive. `close` frees them."""
+    """Holds one engine per bundle met in the state directory's archive, if `trusted` signed it. `close` frees them."""
 
-    def __init__(self, state: pathlib.Path, registry: Registry) -> None:
+    def __init__(self, state: pathlib.Path, registry: Registry, trusted: Trusted) -> None:
         self._state = state
+        self._trusted = trusted
         self._registry = registry
         self._engines: dict[str, Engine] = {}
 
@@ -96,7 +98,7 @@ class Replayer:
     def _engine(self, record: DecisionRecord) -> Engine:
         bundle = record.bundles["opensafe"]
         if bundle.digest not in self._engines:
-            loaded = load(archived_path(self._state, bundle.digest))
+            loaded = load(archived_path(self._state, bundle.digest), trusted=self._trusted)
             if loaded.digest != bundle.digest or loaded.revision != bundle.revision:
                 raise BundleRefused("the archived bundle is another one", value=loaded.revision, limit=bundle.revision)
             self._engines[bundle.digest] = Engine(loaded, deadline_ms=1000)

@@ -25,7 +25,6 @@ from ._wasmtime import (
 )
 from .native import Runtime
 
-ABI_VERSION: Final = (1, 3)
 #: Largest question and largest answer, in bytes.
 MAX_INPUT: Final = 1 << 20
 MAX_OUTPUT: Final = 1 << 20

@@ -8,11 +8,12 @@ import pytest
 from opensafe.bench import decision, private
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
+from opensafe.policy.keys import trust_files
 
 
 @pytest.fixture(scope="module")
 def engine():
-    engine = Engine(load(pathlib.Path(private.programs().bundle)))
+    engine = Engine(load(pathlib.Path(private.programs().bundle), trusted=trust_files([private.trusted_key()])))
     yield engine
     engine.close()
 

@@ -15,8 +15,8 @@ from opensafe.policy import archive
 from opensafe.policy.build import build
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
-from opensafe.policy.manifest import MANIFEST, MEMBERS, Bundle
-from tests.harness.policy import REVISION
+from opensafe.policy.manifest import ALLOWED, Bundle
+from tests.harness.policy import KEY, REVISION, TRUSTED
 
 ROOT = pathlib.Path(__file__).parents[3]
 OPA = pathlib.Path(DEFAULT_PREFIX) / "bin" / "opa"
@@ -34,7 +34,7 @@ def opa() -> pathlib.Path:
 def built(opa: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The file of a good bundle."""
     out = tmp_path_factory.mktemp("bundle") / "policy.bundle.tar.gz"
-    build(opa, POLICIES, out)
+    build(opa, POLICIES, out, key=KEY)
     return out
 
 
@@ -45,7 +45,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def bundle(built: pathlib.Path, cache: pathlib.Path) -> Bundle:
-    return load(built, cache_dir=cache)
+    return load(built, trusted=TRUSTED, cache_dir=cache)
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ def engine(bundle: Bundle, cache: pathlib.Path) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def members(built: pathlib.Path) -> dict[str, bytes]:
     """The good bundle's members, to be tampered with."""
-    return archive.unpack(built.read_bytes(), frozenset({MANIFEST, *MEMBERS}))
+    return archive.unpack(built.read_bytes(), ALLOWED)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 from opensafe.errors import BundleRefused, PolicyError
 from opensafe.policy import site
-from opensafe.policy.build import BuildError, build, main
+from opensafe.policy.build import build, main
 from opensafe.policy.schema import input_schema
+from opensafe.policy.sources import BuildError
 
 POLICIES = pathlib.Path(__file__).parents[3] / "policies"
 Tree = pathlib.Path
