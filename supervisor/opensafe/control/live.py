@@ -130,6 +130,7 @@ class LiveCalls:
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], LiveCall] = {}
         self._kept: OrderedDict[tuple[str, str], LiveCall] = OrderedDict()
+        self._kept_bytes = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -143,13 +144,14 @@ class LiveCalls:
         self._open[call.key] = call
 
     def done(self, call: LiveCall) -> None:
-        """The call ended: keep it for a while."""
-        self._open.pop(call.key, None)
+        """The call ended: keep it for a while. Said twice, it counts once."""
+        if self._open.pop(call.key, None) is None:
+            return
         self._kept[call.key] = call
-        size = sum(kept.journal.size for kept in self._kept.values())
-        while len(self._kept) > _KEPT_CALLS or size > _KEPT_BYTES:
+        self._kept_bytes += call.journal.size  # which is final: the call has ended
+        while len(self._kept) > _KEPT_CALLS or self._kept_bytes > _KEPT_BYTES:
             _, oldest = self._kept.popitem(last=False)
-            size -= oldest.journal.size
+            self._kept_bytes -= oldest.journal.size
 
     def drop(self, call: LiveCall) -> None:
         """Forget the call: it never came to a durable verdict, so it may be sent again."""

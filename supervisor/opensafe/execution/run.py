@@ -6,7 +6,7 @@ pipes reported. What is not known is LOST, never success.
 
 import asyncio
 import enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -78,7 +78,7 @@ class Execution:
         self._decision = decision
         self._journal = journal
         self._cause: _Cause | None = None
-        self._stop = asyncio.Event()
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._seen = {STDOUT: 0, STDERR: 0}
         self.started = asyncio.Event()
 
@@ -117,10 +117,10 @@ class Execution:
             asyncio.create_task(self._pump(pipes.stderr, STDERR), name=f"{exec_id}-stderr"),
         ]
         ending = asyncio.create_task(self._warden.wait(exec_id), name=f"{exec_id}-wait")
-        stopping = asyncio.create_task(self._stop.wait(), name=f"{exec_id}-stop")
         deadline = asyncio.get_running_loop().call_later(self._launch.limits.wall_ms / 1000, self._end, _Cause.DEADLINE)
         try:
-            await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {ending, self._stopped}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
                 await self._warden.kill(exec_id)
             ended = await ending
@@ -128,7 +128,7 @@ class Execution:
             return self._counted(self._outcome(ended, complete=len(drained) == len(pumping)))
         finally:
             deadline.cancel()
-            owned = [feeding, *pumping, ending, stopping]
+            owned = [feeding, *pumping, ending]
             for task in owned:
                 task.cancel()
             await asyncio.gather(*owned, return_exceptions=True)
@@ -153,7 +153,7 @@ class Execution:
     def _end(self, cause: _Cause) -> None:
         if self._cause is None:
             self._cause = cause
-            self._stop.set()
+            self._stopped.set_result(None)
 
     def _outcome(self, ended: protocol.Ended, *, complete: bool) -> Outcome:
         truncated = not complete or self._cause is _Cause.OUTPUT_LIMIT
