@@ -4,31 +4,16 @@ Read off the METADATA of the Rego sources when a bundle is built (member `rules.
 """
 
 import pathlib
-from typing import Annotated, Any, Final
+import re
+from typing import Any, Final
 
 import msgspec
 
 from opensafe.errors import BundleRefused
-from opensafe.model.decision import Severity
+from opensafe.model.explanation import RuleNote
 
 #: Largest number of notes in a bundle; a rule of several parts has one for each.
 MAX_NOTES: Final = 4096
-
-_Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-
-
-class RuleNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, order=True):
-    """One part of a rule. `file` is relative to the policies' root, `line` the first of the Rego rule, from 1."""
-
-    id: _Word
-    file: _Text
-    line: Annotated[int, msgspec.Meta(ge=1)]
-    severity: Severity
-    title: _Text
-    description: _Text
-    threat: _Text
-
 
 Catalogue = tuple[RuleNote, ...]
 
@@ -60,6 +45,41 @@ def catalogue_of(report: dict[str, Any], root: pathlib.Path) -> Catalogue:
             "title": notes_of.get("title"),
             "description": notes_of.get("description"),
             "threat": custom.get("threat"),
+            "says": _says(pathlib.Path(location.get("file", "")), int(location.get("row", 1))),
         }
         notes.append(msgspec.convert(note, RuleNote))
-    return tuple(sorted(notes))
+    return tuple(sorted(notes, key=lambda note: (note.id, note.file, note.line)))
+
+
+def _says(file: pathlib.Path, line: int) -> tuple[str, ...]:
+    """The fixed pieces of the reason in the first hit from `line` on; () where it is no literal."""
+    rule = "".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[line - 1 :]).partition("# METADATA")[0]
+    reason = _REASON.search(rule)
+    return _pieces(rule[reason.end() :], template=reason["template"] == "$") if reason else ()
+
+
+def _pieces(text: str, *, template: bool) -> tuple[str, ...]:
+    """The pieces of the string literal whose content `text` begins with, split at the values of a template."""
+    pieces, depth, quoted, at = [""], 0, False, 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\" and not depth:
+            return ()  # an escape: rare enough not to be read
+        if depth:
+            quoted ^= char == '"'
+            depth += 0 if quoted else (char == "{") - (char == "}")
+        elif char == '"':
+            return tuple(pieces) if any(pieces) else ()
+        elif char == "{" and template:
+            depth = 1
+            pieces.append("")
+        else:
+            pieces[-1] += char
+        at += 1
+    return ()
+
+
+#: A hit up to the opening quote of its reason.
+_REASON: Final = re.compile(
+    r'hit\.(?:(?:block|review)\(\s*"[^"]+",\s*"[^"]+",|allow\(\s*"[^"]+",)\s*(?P<template>\$?)"'
+)

@@ -13,7 +13,7 @@ _TEST: Final = re.compile(r"^test_(allow|block|review|missing)_(\w+)", re.MULTIL
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to mend. `check`: fmt, check or lint; `line`: 0 for the whole file; `rule`: "" where none is concerned."""
+    """Something to mend. check: fmt, check or lint. line: 0 for the whole file. rule: "" for none in particular."""
 
     check: str
     file: str
@@ -88,8 +88,3 @@ _REMEDIES: Final = {
     "missing": "Test that a question without the field is not allowed: `not input.x == good`, never `input.x == bad`.",
     "block": "Write the call on which the rule fires.",
 }
-
-
-def check_annotations(report: dict[str, Any], rego: pathlib.Path) -> list[str]:
-    """The findings as text."""
-    return [str(finding) for finding in lint(report, rego)]

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from opensafe.errors import BundleRefused, OpenSafeError
-from opensafe.model.decision import Action
 from opensafe.model.records import DecisionRecord
-from opensafe.model.sandbox import Launch, SandboxSpec
+from opensafe.model.sandbox import SandboxSpec
 from opensafe.normalize.tools import Registry
 
 from .bundle import load
 from .engine import Engine
 from .keys import Trusted
 from .location import archived_path
-from .subject import build_launch, call_input
+from .rejudge import judge_again
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,27 +65,20 @@ class Replayer:
             return f"it can't be judged again: {error}"
 
     def _judge_call(self, engine: Engine, record: DecisionRecord) -> str:
-        asked = record.input.call
-        call = self._registry.reopen(asked.id, asked.tool, asked.arguments)
-        question = msgspec.structs.replace(
-            record.input, call=call_input(call, self._registry.facts(call, engine.tables))
-        )
-        entrypoint = self._registry.entrypoint(asked.tool)
+        tool = record.input.call.tool
+        entrypoint = self._registry.entrypoint(tool)
         if record.path != f"opensafe/{entrypoint}":
-            return f"it was judged at {record.path}, calls of {asked.tool} are judged at opensafe/{entrypoint}"
-        again = engine.evaluate(entrypoint, question)
-        if again.action is not record.result.action:
-            rules = ", ".join(hit.id for hit in again.deciding())
-            return f"the record says {record.result.action}, policy says {again.action} ({rules})"
-        if again.action is not Action.ALLOW or record.purpose != "call":
-            return ""
-        launch: Launch = build_launch(self._registry, call, again.grant, record.sandbox_id, record.exec_id)
-        if launch.subject_digest() != record.subject:
+            return f"it was judged at {record.path}, calls of {tool} are judged at opensafe/{entrypoint}"
+        again = judge_again(engine, self._registry, record)
+        if again.decision.action is not record.result.action:
+            rules = ", ".join(hit.id for hit in again.decision.deciding())
+            return f"the record says {record.result.action}, policy says {again.decision.action} ({rules})"
+        if again.launch is not None and again.launch.subject_digest() != record.subject:
             return "what it authorised is not what the recorded call becomes under policy's grant"
         return ""
 
     def _judge_sandbox(self, engine: Engine, record: DecisionRecord) -> str:
-        again = engine.evaluate("gate/sandbox", record.input)
+        again = judge_again(engine, self._registry, record).decision
         if again.action is not record.result.action:
             return f"the record says {record.result.action}, policy says {again.action}"
         asked = record.input.sandbox

@@ -1,0 +1,67 @@
+"""One recorded decision judged again: the mechanism behind `audit verify --replay`, `policy replay` and shadow.
+
+Of the record only the sealed arguments are trusted to say what the call is: they are normalised anew with the class
+tables of the bundle that judges. Principal, session, budget and approval don't show in the arguments and are taken as
+recorded.
+"""
+
+from typing import Final
+
+import msgspec
+
+from opensafe.errors import PolicyError, RequestError
+from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
+from opensafe.model.records import DecisionRecord
+from opensafe.model.sandbox import Launch
+from opensafe.normalize.tools import Registry
+
+from .engine import Engine
+from .subject import build_launch, call_input
+
+#: Purposes of records that can be judged again.
+JUDGED: Final = frozenset({"call", "permit", "query", "sandbox"})
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """The second verdict, where it was asked for, and what an allowed call would run (None of anything else)."""
+
+    entrypoint: str
+    decision: Decision
+    launch: Launch | None = None
+
+
+def judge_again(engine: Engine, registry: Registry, record: DecisionRecord) -> Again:
+    """Judge `record` as it stands on the bundle of `engine`. Raises RequestError, EvaluationFailed, ValueError."""
+    asked = record.input.call
+    if record.purpose == "sandbox":  # by the purpose: a forged `kind` must not keep facts from being read anew
+        entrypoint = "gate/sandbox"
+        return Again(entrypoint=entrypoint, decision=engine.evaluate(entrypoint, record.input))
+    call = registry.reopen(asked.id, asked.tool, asked.arguments)
+    question = msgspec.structs.replace(record.input, call=call_input(call, registry.facts(call, engine.tables)))
+    entrypoint = registry.entrypoint(asked.tool)
+    decision = engine.evaluate(entrypoint, question)
+    launch = None
+    if decision.action is Action.ALLOW and record.purpose == "call":
+        launch = build_launch(registry, call, decision.grant, record.sandbox_id, record.exec_id)
+    return Again(entrypoint=entrypoint, decision=decision, launch=launch)
+
+
+def judge_on_candidate(engine: Engine, registry: Registry, record: DecisionRecord) -> Decision:
+    """What another bundle than the record's would have said; no verdict is a block, as it would be in the daemon.
+
+    An approval is taken for one given on that bundle: otherwise every approved call would differ.
+    """
+    if record.input.approval is not None:
+        approval = msgspec.structs.replace(record.input.approval, revision=engine.revision)
+        record = msgspec.structs.replace(record, input=msgspec.structs.replace(record.input, approval=approval))
+    try:
+        return judge_again(engine, registry, record).decision
+    except RequestError as error:
+        return _blocked(record, f"the request would be refused ({error.reason}): {error}")
+    except (PolicyError, ValueError) as error:
+        return _blocked(record, f"policy reached no verdict: {error}")
+
+
+def _blocked(record: DecisionRecord, why: str) -> Decision:
+    hit = RuleHit(id="default.deny", severity=Severity.HIGH, action=Action.BLOCK, reason=why)
+    return Decision(action=Action.BLOCK, rules=(hit,), grant=Grant(), id=record.decision_id, data_version="")
