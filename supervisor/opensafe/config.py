@@ -49,6 +49,10 @@ class Caps(_Section, frozen=True):
     retained_output_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 1 << 20
     review_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=604_800)] = 3600
     permit_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 600
+    approvals_needed: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
+    approvals_needed_high: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
+    refusals_per_s: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 20
+    usage_reports_per_s: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 20
 
 
 class PolicySettings(_Section, frozen=True):

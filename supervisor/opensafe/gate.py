@@ -18,8 +18,11 @@ import structlog
 
 from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
+from opensafe.control.bans import Bans, Subject
+from opensafe.control.history import used_by
 from opensafe.control.judge import Ask, Judge, Judged, Verdict
 from opensafe.control.live import LiveCall, LiveCalls, Submission
+from opensafe.control.refusals import Refusals
 from opensafe.control.reviews import Reviews, expired, rejected
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
@@ -27,7 +30,6 @@ from opensafe.errors import (
     InvalidArgument,
     LimitExceeded,
     OpenSafeError,
-    RequestError,
     SandboxLost,
     Unavailable,
 )
@@ -37,7 +39,7 @@ from opensafe.model.decision import Action
 from opensafe.model.ids import CALL_ID_MAX, is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, SandboxInput
-from opensafe.model.records import OutcomeRecord, RefusalRecord
+from opensafe.model.records import OutcomeRecord
 from opensafe.normalize.tools import Registry
 from opensafe.state.rows import CallRow, ReviewRow
 from opensafe.state.store import Store
@@ -59,6 +61,8 @@ class Gate:
         store: Store,
         sessions: Sessions,
         reviews: Reviews,
+        bans: Bans,
+        refusals: Refusals,
         warden: WardenClient,
         tracing: Tracing,
         caps: Caps,
@@ -70,6 +74,8 @@ class Gate:
         self._store = store
         self._sessions = sessions
         self._reviews = reviews
+        self._bans = bans
+        self._refusals = refusals
         self._warden = warden
         self._tracing = tracing
         self._caps = caps
@@ -84,7 +90,12 @@ class Gate:
         """Take a call in, or attach to the one already known under its id. Raises RequestError, Unavailable."""
         if self._draining:
             raise Unavailable("the daemon is stopping", remedy="Repeat with the same call_id once it is back.")
-        try:
+        async with self._refusals.noted(
+            submission.principal.name,
+            session_id=submission.session_id,
+            call_id=submission.call_id,
+            tool=submission.tool,
+        ):
             session = self._sessions.require(submission.principal, submission.session_id)
             call = self._validate(submission)
             known = self._known(submission, call)
@@ -92,9 +103,6 @@ class Gate:
                 return known
             self._sessions.require_sandbox(submission.principal, submission.sandbox_id)
             self._admit(submission, call)
-        except RequestError as error:
-            await self._record_refusal(submission, error)
-            raise
         live = LiveCall(submission, call, self._stdin(submission, call), self._caps.retained_output_bytes)
         self._live.add(live)
         self._spawn(self._carry(live, session.trace_id), f"call-{call.call_id}")
@@ -120,7 +128,7 @@ class Gate:
             case Action.ALLOW:
                 return await self._execute(live, judged)
             case Action.REVIEW:
-                return self._park(live, judged.verdict, approval)
+                return await self._park(live, judged.verdict, approval)
             case Action.BLOCK:
                 live.decided(judged.verdict)
                 return Outcome(kind=OutcomeKind.BLOCKED)
@@ -136,10 +144,14 @@ class Gate:
             describe_outcome(span, outcome)
         return outcome
 
-    def _park(self, live: LiveCall, verdict: Verdict, approval: ApprovalInput | None) -> Outcome:
+    async def _park(self, live: LiveCall, verdict: Verdict, approval: ApprovalInput | None) -> Outcome:
         if approval is not None:
+            why = "policy changed since the review: the approval is void"
+            row = self._store.review(approval.id)
+            if row is not None:
+                await self._reviews.record(row, "void", decided_by=approval.approver, reason=why)
             live.decided(verdict)
-            return Outcome(kind=OutcomeKind.BLOCKED, detail="policy changed since the review: the approval is void")
+            return Outcome(kind=OutcomeKind.BLOCKED, detail=why)
         with self._tracing.child(semconv.SPAN_REVIEW, **{semconv.REVIEW_ID: verdict.review_id}):
             self._store.park(verdict.review_id, live.submission.arguments_json)
             live.park(verdict)
@@ -172,14 +184,17 @@ class Gate:
 
     # ── reviews ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def approve(self, principal: Principal, review_id: str, digest: str) -> Verdict:
-        """Let exactly the parked call run once, judged again. Raises NotPermitted, NotFound, Conflict."""
-        row = self._reviews.decidable(principal, review_id)
-        if digest != row.digest:
-            raise Conflict("the approval is for another request", value=digest, limit=row.digest)
-        live = self._parked(row)
-        self._sessions.require_sandbox(live.submission.principal, row.sandbox_id)
-        await self._reviews.decide(principal, row, "approved", digest, "")
+    async def approve(self, principal: Principal, review_id: str, digest: str) -> Verdict | None:
+        """Let exactly the parked call run once, judged again; None where another reviewer must approve, too.
+
+        Raises NotPermitted, NotFound, Conflict; each refusal is on record.
+        """
+        async with self._refusals.noted(principal.name, request=f"ApproveReview {review_id}"):
+            row = self._reviews.decidable(principal, review_id)
+            live = self._parked(row)
+            self._sessions.require_sandbox(live.submission.principal, row.sandbox_id)
+            if await self._reviews.approve(principal, row, digest):
+                return None
         self._store.unpark(review_id)
         approval = ApprovalInput(id=review_id, digest=digest, revision=row.revision, approver=principal.name)
         session = self._sessions.require(live.submission.principal, row.session_id)
@@ -189,9 +204,10 @@ class Gate:
         return await verdict
 
     async def reject(self, principal: Principal, review_id: str, reason: str) -> None:
-        """End the parked call; `reason` reaches the agent. Raises NotPermitted, NotFound, Conflict."""
-        row = self._reviews.decidable(principal, review_id)
-        await self._reviews.decide(principal, row, "rejected", row.digest, reason)
+        """End the parked call; `reason` reaches the agent. Raises as `approve` does."""
+        async with self._refusals.noted(principal.name, request=f"RejectReview {review_id}"):
+            row = self._reviews.decidable(principal, review_id)
+            await self._reviews.reject(principal, row, reason)
         await self._end_parked(row, rejected(row, reason))
 
     async def close_session(self, principal: Principal, session_id: str) -> None:
@@ -200,9 +216,30 @@ class Gate:
         for live in self._live.of_session(session_id):
             live.cancel()
         for row in self._reviews.of_session(session_id):
-            await self._reviews.record(row, "void", reason="the session was closed")
-            await self._end_parked(row, Outcome(kind=OutcomeKind.CANCELLED, detail="the session was closed"))
+            await self._void(row, "the session was closed")
         await self._sessions.close(principal, session_id)
+
+    async def ban(self, principal: Principal, subject: Subject, reason: str) -> tuple[int, int]:
+        """Ban, end running calls, void parked ones: returns how many of both. Raises as Bans.ban, on record."""
+        async with self._refusals.noted(principal.name, request=f"Ban {subject}"):
+            await self._bans.ban(principal, subject, reason)
+        why = f"banned: {reason or subject}"
+        running = [live for live in self._live.running() if self._covers(subject, live.submission.session_id)]
+        for live in running:
+            live.cancel(why)
+        parked = [row for row in self._reviews.pending() if self._covers(subject, row.session_id)]
+        for row in parked:
+            await self._void(row, why)
+        return len(running), len(parked)
+
+    async def unban(self, principal: Principal, subject: Subject) -> None:
+        """Lift a ban. Raises as Bans.unban, on record."""
+        async with self._refusals.noted(principal.name, request=f"Unban {subject}"):
+            await self._bans.unban(principal, subject)
+
+    def _covers(self, subject: Subject, session_id: str) -> bool:
+        session = self._store.session(session_id)
+        return session is not None and subject.covers(session)
 
     async def watch_expiry(self) -> None:
         """Let parked calls expire; runs until cancelled."""
@@ -210,6 +247,10 @@ class Gate:
             row = await self._reviews.next_expired()
             await self._reviews.record(row, "expired")
             await self._end_parked(row, expired(row))
+
+    async def _void(self, row: ReviewRow, why: str) -> None:
+        await self._reviews.record(row, "void", reason=why)
+        await self._end_parked(row, Outcome(kind=OutcomeKind.CANCELLED, detail=why))
 
     async def _end_parked(self, row: ReviewRow, outcome: Outcome) -> None:
         call = self._store.call(row.session_id, row.call_id)
@@ -348,19 +389,6 @@ class Gate:
             arrived_ns=submission.arrived_ns,
         )
 
-    async def _record_refusal(self, submission: Submission, error: RequestError) -> None:
-        await self._log.append(
-            RefusalRecord(
-                time_us=now_us(),
-                principal=submission.principal.name,
-                session_id=submission.session_id[:64],
-                call_id=submission.call_id[:CALL_ID_MAX],
-                tool=submission.tool[:64],
-                reason=error.reason,
-                message=str(error),
-            )
-        )
-
     async def _record_outcome(self, key: tuple[str, str], decision_id: str, outcome: Outcome, trace_id: str) -> None:
         await self._log.append(
             OutcomeRecord(
@@ -370,6 +398,7 @@ class Gate:
                 call_id=key[1],
                 outcome=outcome,
                 trace_id=trace_id,
+                usage=used_by(self._store.call(*key), outcome),
             )
         )
 

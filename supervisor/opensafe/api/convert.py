@@ -4,13 +4,16 @@ from typing import Final
 
 import msgspec
 
-from opensafe._proto.v1 import common_pb2, policy_pb2, review_pb2, sandbox_pb2
+from opensafe._proto.v1 import agent_pb2, common_pb2, policy_pb2, review_pb2, sandbox_pb2, session_pb2
+from opensafe.control.bans import Subject
 from opensafe.control.judge import Verdict
+from opensafe.control.reviews import View
 from opensafe.errors import InvalidArgument
 from opensafe.model.decision import Action, RuleHit
 from opensafe.model.limits import SandboxLimits
 from opensafe.model.outcome import Outcome, OutcomeKind
-from opensafe.state.rows import ReviewRow, SandboxRow
+from opensafe.model.usage import Limits
+from opensafe.state.rows import BanRow, SandboxRow
 from opensafe.warden import protocol
 
 _ACTIONS: Final = {
@@ -99,8 +102,35 @@ def sandbox(row: SandboxRow, state: protocol.SandboxState | None) -> sandbox_pb2
     )
 
 
-def review(row: ReviewRow) -> review_pb2.Review:
+def budget_of(message: session_pb2.BudgetLimits) -> Limits:
+    """A session's own ceilings. Raises InvalidArgument naming field and bound."""
+    asked = {field.name: value for field, value in message.ListFields()}
+    try:
+        return msgspec.convert(asked, Limits)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"limits: {error}", value=asked) from error
+
+
+def subject_of(message: agent_pb2.BanSubject) -> Subject:
+    """What is to be banned. Raises InvalidArgument."""
+    if not message.principal:
+        raise InvalidArgument("subject.principal is not set")
+    return Subject(message.principal, message.agent)
+
+
+def ban(row: BanRow) -> agent_pb2.Ban:
+    """A ban in force."""
+    return agent_pb2.Ban(
+        subject=agent_pb2.BanSubject(principal=row.principal, agent=row.agent),
+        banned_unix_ns=row.banned_us * 1000,
+        decided_by=row.decided_by,
+        reason=row.reason,
+    )
+
+
+def review(view: View) -> review_pb2.Review:
     """A parked call."""
+    row = view.row
     return review_pb2.Review(
         review_id=row.review_id,
         state=row.state,
@@ -116,6 +146,10 @@ def review(row: ReviewRow) -> review_pb2.Review:
         expires_unix_ns=row.expires_us * 1000,
         decided_by=row.decided_by,
         decided_reason=row.reason,
+        approvals_needed=view.approvals_needed,
+        seconded_by=row.seconded,
+        taints=view.taints,
+        workspace_changes=view.changes,
     )
 
 

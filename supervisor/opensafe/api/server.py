@@ -18,6 +18,8 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from opensafe._proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
     audit_pb2,
     audit_pb2_grpc,
     exec_pb2,
@@ -32,6 +34,7 @@ from opensafe._proto.v1 import (
     session_pb2_grpc,
 )
 from opensafe.audit.log import AuditLog
+from opensafe.control.bans import Bans
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.reviews import Reviews
@@ -41,6 +44,7 @@ from opensafe.model.calls import Principal
 from opensafe.state.store import Store
 from opensafe.warden.client import WardenClient
 
+from .agent_service import AgentService
 from .audit_service import AuditService
 from .exec_service import ExecService
 from .policy_service import PolicyService
@@ -61,6 +65,7 @@ _SERVICES: Final = tuple(
         (policy_pb2, "PolicyService"),
         (review_pb2, "ReviewService"),
         (audit_pb2, "AuditService"),
+        (agent_pb2, "AgentService"),
     )
 )
 
@@ -74,6 +79,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     sessions: Sessions
     reviews: Reviews
+    bans: Bans
     permits: Permits
     warden: WardenClient
 
@@ -137,6 +143,7 @@ def _add_services(server: grpc.aio.Server, services: Services, principal: Princi
         PolicyService(gate, services.permits, services.judge, log, services.warden, principal), server
     )
     review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(gate, services.reviews, principal), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(gate, services.bans, principal), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(log, services.store, principal), server)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
 

@@ -7,6 +7,7 @@ from opensafe.control.sessions import Sessions
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 
+from . import convert
 from .exec_service import trace_carrier
 
 
@@ -25,7 +26,11 @@ class SessionService(session_pb2_grpc.SessionServiceServicer):
     ) -> session_pb2.CreateSessionResponse:
         """Make a session."""
         session_id = await self._sessions.open(
-            self._principal, request.agent or "agent", request.conversation_id, trace_carrier(context)
+            self._principal,
+            request.agent or "agent",
+            request.conversation_id,
+            trace_carrier(context),
+            convert.budget_of(request.limits),
         )
         return session_pb2.CreateSessionResponse(session_id=session_id)
 
@@ -37,3 +42,14 @@ class SessionService(session_pb2_grpc.SessionServiceServicer):
         """End a session and what it holds."""
         await self._gate.close_session(self._principal, request.session_id)
         return session_pb2.CloseSessionResponse()
+
+    async def ReportUsage(  # noqa: N802 - the name of the RPC
+        self,
+        request: session_pb2.ReportUsageRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> session_pb2.ReportUsageResponse:
+        """Add what the client declares."""
+        total = await self._sessions.report_usage(
+            self._principal, request.session_id, request.tokens, request.cost_microusd
+        )
+        return session_pb2.ReportUsageResponse(tokens=total.tokens, cost_microusd=total.cost_microusd)

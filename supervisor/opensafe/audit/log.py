@@ -20,7 +20,7 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
-from opensafe.model.records import Record, TornRecord
+from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from .segment import read_fragment, read_lines
 
@@ -50,6 +50,7 @@ class AuditLog:
         self._wake = asyncio.Event()
         self._written = asyncio.Condition()
         self._recent: deque[Written] = deque(maxlen=_RECENT)
+        self._opened = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit-sync")
         self._task: asyncio.Task[None] | None = None
         self._path = path
@@ -80,11 +81,17 @@ class AuditLog:
             self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord))
             self._head = sealed.head
             self._offset += len(sealed.line) + 2
+        self._opened = self._head.size
 
     @property
     def head(self) -> chain.Head:
         """The chain's end as far as records were accepted."""
         return self._head
+
+    @property
+    def durable(self) -> int:
+        """How many records of this run and before are on disk and folded, as a position to `follow` from."""
+        return self._recent[-1].head.size if self._recent else self._opened
 
     @property
     def failure(self) -> AuditError | None:
@@ -113,19 +120,38 @@ class AuditLog:
         A reader that falls more than 10,000 records behind ends with AuditError instead of skipping any.
         """
         pending = list(self._recent)[len(self._recent) - min(last, len(self._recent)) :] if last else []
-        position = self._recent[-1].head.size if self._recent else 0
+        position = self.durable
         for written in pending:
             yield written
-        while follow:
+        if follow:
+            async for written in self.follow(position):
+                yield written
+
+    async def follow(self, position: int) -> AsyncIterator[Written]:
+        """Yield each record from index `position` on as it becomes durable. Raises AuditError as `read` does."""
+        while True:
             async with self._written:
                 while not self._recent or self._recent[-1].head.size <= position:
                     await self._written.wait()
             if self._recent[0].head.size > position + 1:
                 raise AuditError("the reader fell behind", limit=f"{_RECENT} records", remedy="Read the segment files.")
-            fresh = [written for written in self._recent if written.head.size > position]
+            fresh = []
+            for written in reversed(self._recent):  # from its end: a reader that keeps up never walks it all
+                if written.head.size <= position:
+                    break
+                fresh.append(written)
+            fresh.reverse()
             position = fresh[-1].head.size
             for written in fresh:
                 yield written
+
+    def decision(self, wanted: str) -> DecisionRecord | None:
+        """The latest decision with that id or call_id among the last 10,000 records of this run."""
+        for written in reversed(self._recent):
+            record = written.record
+            if isinstance(record, DecisionRecord) and wanted in (record.decision_id, record.call_id):
+                return record
+        return None
 
     async def close(self) -> None:
         """Write what waits, then end the task and the thread."""

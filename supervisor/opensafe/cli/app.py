@@ -9,7 +9,7 @@ import typer
 from opensafe import __version__
 from opensafe.errors import OpenSafeError
 
-from . import audit, bench, call, doctor, exits, policy, present, review, run_command, sandbox, up
+from . import agent, audit, bench, call, doctor, exits, policy, present, review, run_command, sandbox, up
 from .exits import Exit
 
 SUMMARY = (
@@ -48,6 +48,7 @@ def build() -> typer.Typer:
     app.add_typer(sandbox.group, name="sandbox")
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")
+    app.add_typer(agent.group, name="agent")
     app.add_typer(audit.group, name="audit")
     app.add_typer(bench.group, name="bench")
     return app

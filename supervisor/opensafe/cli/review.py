@@ -11,7 +11,7 @@ from opensafe.errors import InvalidArgument
 from . import options
 
 if TYPE_CHECKING:
-    from opensafe.client import Review
+    from opensafe.client import Client, Review
 
 group = typer.Typer(help="Calls that wait for a person.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(metavar="ID", help="The review's id, such as rev-3f….")]
@@ -83,6 +83,12 @@ def approve(
             _confirm(shown)
         digest = shown.digest
     verdict = ask(principal, lambda client: client.approve_review(review, digest), prefer=_REVIEWER)
+    if verdict is None:
+        if json:
+            present.raw(encode(report("review-approve", {"review_id": review, "approvals_missing": 1}, None)))
+        else:
+            present.out(f"approved {review}: another reviewer must approve, too")
+        return exits.Exit.OK
     if json:
         present.raw(encode(report("review-approve", {"review_id": review, "action": verdict.action}, verdict)))
     elif verdict.action is Action.ALLOW:
@@ -107,6 +113,30 @@ def reject(
     return 0
 
 
+@group.command("watch")
+def watch(principal: options.Principal = None, json: options.Json = False) -> int:
+    """Print each call that waits, then each change, until interrupted. With --json, one object a line."""
+    from . import present
+    from .connect import ask
+
+    def say(review: "Review") -> None:
+        if json:
+            import msgspec
+
+            present.raw(msgspec.json.encode(review).decode())
+            return
+        by = f" by {review.decided_by}" if review.decided_by else ""
+        present.out(f"{review.review_id}  {review.state}{by}  {review.principal}  {review.tool} {_arguments(review)}")
+
+    async def follow(client: "Client") -> None:
+        async for review in client.watch_reviews():
+            say(review)
+            sys.stdout.flush()
+
+    ask(principal, follow, prefer=_REVIEWER)
+    return 0
+
+
 def _confirm(review: "Review") -> None:
     if not sys.stdin.isatty():
         raise InvalidArgument(
@@ -124,6 +154,16 @@ def _print(review: "Review") -> None:
     present.out(f"asked by   {review.principal} in {review.session_id}, {review.sandbox_id}, call {review.call_id}")
     present.out(f"call       {review.tool} {_arguments(review)}")
     present.out(f"digest     {review.digest}")
+    if review.approvals_needed > 1:
+        present.out(
+            f"approvals  {1 if review.seconded_by else 0} of {review.approvals_needed} {review.seconded_by}".rstrip()
+        )
+    if review.taints:
+        present.out(f"observed   {', '.join(review.taints)}")
+    if review.workspace_changes:
+        present.out(
+            f"workspace  may have changed: {review.workspace_changes} calls ran in it since this one was parked"
+        )
     if review.decided_by:
         present.out(f"decided by {review.decided_by}: {review.decided_reason or 'no reason given'}")
     present.out("rules")

@@ -9,11 +9,15 @@ A policy's *no* is a result, not an exception. What goes wrong on the way is one
 `opensafe.errors`, with the daemon's own words in it.
 """
 
+from opensafe.model.usage import Limits, Usage
+
 from ._client import Client
 from ._discovery import SOCKET_VARIABLE, find_socket
 from ._events import CallResult, Decided, Ended, Event, Started, Stderr, Stdout
 from ._types import (
     AuditRecord,
+    Ban,
+    BanEffect,
     CreatedSandbox,
     DaemonStatus,
     Permit,
@@ -27,6 +31,8 @@ from ._types import (
 __all__ = [
     "SOCKET_VARIABLE",
     "AuditRecord",
+    "Ban",
+    "BanEffect",
     "CallResult",
     "Client",
     "CreatedSandbox",
@@ -34,6 +40,7 @@ __all__ = [
     "Decided",
     "Ended",
     "Event",
+    "Limits",
     "Permit",
     "Review",
     "Sandbox",
@@ -42,6 +49,7 @@ __all__ = [
     "Started",
     "Stderr",
     "Stdout",
+    "Usage",
     "Verdict",
     "find_socket",
 ]

@@ -15,6 +15,8 @@ from typing import Any, Final, Self, TypeVar
 import grpc
 
 from opensafe._proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
     audit_pb2,
     audit_pb2_grpc,
     exec_pb2,
@@ -30,13 +32,25 @@ from opensafe._proto.v1 import (
 )
 from opensafe.errors import InvalidArgument, OpenSafeError
 from opensafe.model.outcome import Outcome
+from opensafe.model.usage import Limits, Usage
 
 from . import _wire
 from ._calls import Collector, Stdin, encode_arguments, stream
 from ._discovery import MAX_PATH_BYTES
 from ._events import CallResult, Event
 from ._failures import translate
-from ._types import AuditRecord, CreatedSandbox, DaemonStatus, Permit, Review, Sandbox, SandboxSize, Verdict
+from ._types import (
+    AuditRecord,
+    Ban,
+    BanEffect,
+    CreatedSandbox,
+    DaemonStatus,
+    Permit,
+    Review,
+    Sandbox,
+    SandboxSize,
+    Verdict,
+)
 
 #: Bytes of each stream that `run_call` keeps.
 KEPT_OUTPUT: Final = 1 << 20
@@ -76,6 +90,7 @@ class Client:
         self._exec = exec_pb2_grpc.ExecServiceStub(self._channel)
         self._policy = policy_pb2_grpc.PolicyServiceStub(self._channel)
         self._reviews = review_pb2_grpc.ReviewServiceStub(self._channel)
+        self._agents = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._audit = audit_pb2_grpc.AuditServiceStub(self._channel)
         return self
 
@@ -86,14 +101,33 @@ class Client:
 
     # Sessions and sandboxes
 
-    async def create_session(self, agent: str, conversation_id: str = "") -> str:
-        """A new session's id. `agent` and `conversation_id` stand in traces and identify nobody."""
-        request = session_pb2.CreateSessionRequest(agent=agent, conversation_id=conversation_id)
+    async def create_session(
+        self,
+        agent: str,
+        conversation_id: str = "",
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> str:
+        """A new session's id. `agent` and `conversation_id` stand in traces and identify nobody.
+
+        limits: ceilings of this session alone; the site's hold as well, so these can only be tighter.
+        """
+        request = session_pb2.CreateSessionRequest(
+            agent=agent, conversation_id=conversation_id, limits=_wire.budget_message(limits)
+        )
         return (await self._ask(self._sessions.CreateSession(request))).session_id
 
     async def close_session(self, session_id: str) -> None:
         """End a session, its running calls and its sandboxes."""
         await self._ask(self._sessions.CloseSession(session_pb2.CloseSessionRequest(session_id=session_id)))
+
+    async def report_usage(self, session_id: str, *, tokens: int = 0, cost_microusd: int = 0) -> Usage:
+        """Declare what the daemon can't see (cost in millionths of a dollar). Returns the session's totals of both.
+
+        It only ever adds; at most 10^9 of each a report. Raises InvalidArgument, LimitExceeded.
+        """
+        request = session_pb2.ReportUsageRequest(session_id=session_id, tokens=tokens, cost_microusd=cost_microusd)
+        total = await self._ask(self._sessions.ReportUsage(request))
+        return Usage(tokens=total.tokens, cost_microusd=total.cost_microusd)
 
     async def create_sandbox(
         self,
@@ -218,14 +252,50 @@ class Client:
         answer = await self._ask(self._reviews.GetReview(review_pb2.GetReviewRequest(review_id=review_id)))
         return _wire.review(answer.review)
 
-    async def approve_review(self, review_id: str, digest: str) -> Verdict:
-        """Let exactly the call of `digest` run once; the verdict is policy's second, with the approval as a fact."""
+    async def approve_review(self, review_id: str, digest: str) -> Verdict | None:
+        """Let exactly the call of `digest` run once; the verdict is policy's second, with the approval as a fact.
+
+        None: another reviewer must approve, too.
+        """
         request = review_pb2.ApproveReviewRequest(review_id=review_id, digest=digest)
-        return _wire.verdict((await self._ask(self._reviews.ApproveReview(request))).decision)
+        answer = await self._ask(self._reviews.ApproveReview(request))
+        return None if answer.approvals_missing else _wire.verdict(answer.decision)
 
     async def reject_review(self, review_id: str, reason: str) -> None:
         """Refuse a parked call. The reason reaches the agent."""
         await self._ask(self._reviews.RejectReview(review_pb2.RejectReviewRequest(review_id=review_id, reason=reason)))
+
+    async def watch_reviews(self) -> AsyncIterator[Review]:
+        """Each review that waits, then each one that is parked or decided on, as it is then. Ends with the daemon."""
+        call = self._reviews.WatchReviews(review_pb2.WatchReviewsRequest())
+        try:
+            async for message in call:
+                yield _wire.review(message.review)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error, self._path) from error
+        finally:
+            call.cancel()
+
+    # Bans
+
+    async def ban(self, principal: str, agent: str = "", reason: str = "") -> BanEffect:
+        """Ban a principal, or its sessions that carry an agent's name; the reason reaches the agent.
+
+        Needs the role operator or reviewer. Raises NotPermitted, NotFound, Conflict where it is banned already.
+        """
+        subject = agent_pb2.BanSubject(principal=principal, agent=agent)
+        answer = await self._ask(self._agents.Ban(agent_pb2.BanRequest(subject=subject, reason=reason)))
+        return BanEffect(ended_calls=answer.ended_calls, voided_reviews=answer.voided_reviews)
+
+    async def unban(self, principal: str, agent: str = "") -> None:
+        """Lift a ban. Raises NotPermitted, NotFound."""
+        subject = agent_pb2.BanSubject(principal=principal, agent=agent)
+        await self._ask(self._agents.Unban(agent_pb2.UnbanRequest(subject=subject)))
+
+    async def list_bans(self) -> tuple[Ban, ...]:
+        """Bans in force, oldest first."""
+        answer = await self._ask(self._agents.ListBans(agent_pb2.ListBansRequest()))
+        return tuple(_wire.ban(message) for message in answer.bans)
 
     # Records and health
 

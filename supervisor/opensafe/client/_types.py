@@ -79,7 +79,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     """One parked call. state: pending, approved, rejected, expired or void.
 
     arguments: as sealed, bulk content replaced by its size and SHA-256; None in a list where they are large.
-    digest: what an approval is bound to.
+    digest: what an approval is bound to. seconded_by: who approved already where two must. taints: what was observed
+    of its session and sandbox. workspace_changes: calls since it was parked that may have changed its workspace.
     """
 
     review_id: str
@@ -96,6 +97,27 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     expires_unix_ns: int
     decided_by: str = ""
     decided_reason: str = ""
+    approvals_needed: int = 1
+    seconded_by: str = ""
+    taints: tuple[str, ...] = ()
+    workspace_changes: int = 0
+
+
+class Ban(msgspec.Struct, frozen=True, kw_only=True):
+    """A ban in force; agent "" is the whole principal."""
+
+    principal: str
+    agent: str
+    banned_unix_ns: int
+    decided_by: str
+    reason: str
+
+
+class BanEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new ban ended: running calls, and parked ones, which are void."""
+
+    ended_calls: int
+    voided_reviews: int
 
 
 class SelfTest(msgspec.Struct, frozen=True, kw_only=True):

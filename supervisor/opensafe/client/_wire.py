@@ -7,13 +7,14 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from opensafe._proto.v1 import common_pb2, exec_pb2, policy_pb2, review_pb2, sandbox_pb2
+from opensafe._proto.v1 import agent_pb2, common_pb2, exec_pb2, policy_pb2, review_pb2, sandbox_pb2, session_pb2
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.model.usage import Limits
 
 from ._events import Decided, Ended, Event, Started, Stderr, Stdout
-from ._types import DaemonStatus, Review, Sandbox, SandboxSize, SelfTest, Verdict
+from ._types import Ban, DaemonStatus, Review, Sandbox, SandboxSize, SelfTest, Verdict
 
 _ACTIONS: Final = {
     common_pb2.ACTION_ALLOW: Action.ALLOW,
@@ -155,6 +156,26 @@ def review(message: review_pb2.Review) -> Review:
         expires_unix_ns=message.expires_unix_ns,
         decided_by=message.decided_by,
         decided_reason=message.decided_reason,
+        approvals_needed=message.approvals_needed,
+        seconded_by=message.seconded_by,
+        taints=tuple(message.taints),
+        workspace_changes=message.workspace_changes,
+    )
+
+
+def budget_message(limits: Limits) -> session_pb2.BudgetLimits:
+    """The message of a session's own ceilings."""
+    return session_pb2.BudgetLimits(**limits.as_budget())
+
+
+def ban(message: agent_pb2.Ban) -> Ban:
+    """One ban in force."""
+    return Ban(
+        principal=message.subject.principal,
+        agent=message.subject.agent,
+        banned_unix_ns=message.banned_unix_ns,
+        decided_by=message.decided_by,
+        reason=message.reason,
     )
 
 

@@ -13,15 +13,9 @@ from opensafe.audit.log import AuditLog
 from opensafe.errors import PolicyError, RequestError
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
+from opensafe.model.history import effects_of
 from opensafe.model.ids import new_id, now_us
-from opensafe.model.policy_input import (
-    ApprovalInput,
-    BudgetInput,
-    CallInput,
-    PolicyInput,
-    SandboxInput,
-    SessionInput,
-)
+from opensafe.model.policy_input import ApprovalInput, CallInput, PolicyInput, SandboxInput
 from opensafe.model.records import Bundle, DecisionRecord
 from opensafe.model.sandbox import Launch, SandboxSpec
 from opensafe.normalize.tools import Registry
@@ -31,6 +25,8 @@ from opensafe.state.rows import SessionRow
 from opensafe.telemetry import semconv
 from opensafe.telemetry.spans import Ids, Tracing, describe_decision
 from opensafe.warden.protocol import RecordRef
+
+from .history import History
 
 #: What a failed evaluation or an unbuildable program is blocked by.
 FAILED_RULE: Final = "default.deny"
@@ -81,7 +77,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge:
-    """Holds the engine in force and the log."""
+    """Holds the engine in force, the log and the past."""
 
     def __init__(
         self,
@@ -89,6 +85,7 @@ class Judge:
         engine: Engine,
         bundle: Bundle,
         log: AuditLog,
+        history: History,
         tracing: Tracing,
         review_ttl_s: int,
         permit_ttl_s: int,
@@ -97,6 +94,7 @@ class Judge:
         self.bundle = bundle
         self._engine = engine
         self._log = log
+        self._history = history
         self._tracing = tracing
         self._review_ttl_us = review_ttl_s * 10**6
         self._permit_ttl_us = permit_ttl_s * 10**6
@@ -119,29 +117,30 @@ class Judge:
             review_id = new_id("rev") if parked else ""
             permit = new_id("permit") if permitted else ""
             lifetime = self._review_ttl_us if parked else self._permit_ttl_us if permitted else 0
-            written = await self._log.append(
-                DecisionRecord(
-                    time_us=now,
-                    decision_id=decision_id,
-                    purpose=ask.purpose,
-                    principal=ask.principal.name,
-                    session_id=ask.session.session_id,
-                    call_id=ask.call.call_id if ask.call else "",
-                    sandbox_id=question.sandbox.id,
-                    exec_id=launch.exec_id if launch else "",
-                    bundles={"opensafe": self.bundle},
-                    path=f"opensafe/{entrypoint}",
-                    input=question,
-                    result=decision,
-                    subject=subject,
-                    metrics={"timer_rego_query_eval_ns": evaluation_ns},
-                    trace_id=ids.trace_id,
-                    span_id=ids.span_id,
-                    review_id=review_id,
-                    permit=permit,
-                    expires_us=now + lifetime if lifetime else 0,
-                )
+            record = DecisionRecord(
+                time_us=now,
+                decision_id=decision_id,
+                purpose=ask.purpose,
+                principal=ask.principal.name,
+                session_id=ask.session.session_id,
+                call_id=ask.call.call_id if ask.call else "",
+                sandbox_id=question.sandbox.id,
+                exec_id=launch.exec_id if launch else "",
+                bundles={"opensafe": self.bundle},
+                path=f"opensafe/{entrypoint}",
+                input=question,
+                result=decision,
+                subject=subject,
+                metrics={"timer_rego_query_eval_ns": evaluation_ns},
+                trace_id=ids.trace_id,
+                span_id=ids.span_id,
+                review_id=review_id,
+                permit=permit,
+                expires_us=now + lifetime if lifetime else 0,
+                effects=effects_of(question.call),
             )
+            self._history.expect(self._log.head.size, record)
+            written = await self._log.append(record)
         return Judged(
             verdict=Verdict(
                 decision_id=decision_id,
@@ -164,22 +163,19 @@ class Judge:
         return self.registry.entrypoint(ask.call.tool) if ask.call else SANDBOX_ENTRYPOINT
 
     def _question(self, ask: Ask, decision_id: str) -> PolicyInput:
-        session, call = ask.session, ask.call
-        age_s = max(0, now_us() - session.created_us) // 10**6
-        sandbox = ask.sandbox
+        call, sandbox = ask.call, ask.sandbox
         if ask.spec is not None:
             sandbox = msgspec.structs.replace(
                 sandbox, id=ask.spec.sandbox_id, template=ask.spec.template, limits=ask.spec.limits
             )
+        session, budget = self._history.of(ask.session, ask.sandbox.id)
         return PolicyInput(
             id=decision_id,
             kind="call" if call else "sandbox",
             call=call_input(call, self.registry.facts(call, self._engine.tables)) if call else _NO_CALL,
             principal=ask.principal,
-            session=SessionInput(
-                id=session.session_id, age_s=age_s, counts=session.counts, recent_tools=session.recent_tools
-            ),
-            budget=BudgetInput(usage={"calls": session.calls, "wall_s": age_s}),
+            session=session,
+            budget=budget,
             sandbox=sandbox,
             approval=ask.approval,
         )

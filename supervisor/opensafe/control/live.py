@@ -50,7 +50,7 @@ class LiveCall:
         self.execution: Execution | None = None
         self.parked = False
         self._reconsidered = asyncio.Event()
-        self._cancelled = False
+        self._cancelled = ""
         self._attached = 0
 
     @property
@@ -69,20 +69,20 @@ class LiveCall:
         if self._attached == 0 and not self.outcome.done():
             self.cancel()
 
-    def cancel(self) -> None:
+    def cancel(self, why: str = "by the client or the daemon") -> None:
         """End the call if it runs, or before it starts. A parked call stays parked."""
         if self.parked:
             return
-        self._cancelled = True
+        self._cancelled = self._cancelled or why
         if self.execution is not None:
-            self.execution.cancel()
+            self.execution.cancel(why)
 
     def begin(self, execution: Execution) -> None:
         """The program is about to start."""
         self.parked = False
         self.execution = execution
         if self._cancelled:
-            execution.cancel()
+            execution.cancel(self._cancelled)
 
     def park(self, verdict: Verdict) -> None:
         """A reviewer has to decide."""

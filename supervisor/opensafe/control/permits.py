@@ -20,6 +20,7 @@ from opensafe.state.rows import CallRow
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
 
+from .history import used_by
 from .judge import Ask, Judge, Judged
 from .sessions import Sessions
 
@@ -111,6 +112,7 @@ class Permits:
                     session_id=row.session_id,
                     call_id=row.call_id,
                     outcome=outcome,
+                    usage=used_by(row, outcome),
                 )
             )
         finally:

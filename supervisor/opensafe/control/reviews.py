@@ -1,26 +1,45 @@
 """Parked calls and the rules for deciding on them.
 
 An approval is for one exact call: the digest shown to the reviewer must be the digest that is parked. It is given by
-a principal with the role `reviewer` who did not ask for the call, before it expires, once. What an approved call then
-does is the gate's business: it is judged again with the approval as a fact.
+a principal with the role `reviewer` who did not ask for the call, before it expires, once; where the configuration
+wants two, by two of them. What an approved call then does is the gate's business: it is judged again with the
+approval as a fact.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Final
+
+import msgspec
 
 from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
 from opensafe.errors import Conflict, LimitExceeded, NotFound, NotPermitted
 from opensafe.model.calls import Principal
+from opensafe.model.decision import Severity
 from opensafe.model.ids import now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
-from opensafe.model.records import ReviewRecord
+from opensafe.model.records import DecisionRecord, ReviewRecord
 from opensafe.state.rows import ReviewRow
 from opensafe.state.store import Store
 
 REVIEWER: Final = "reviewer"
 #: Full arguments kept for all parked calls together, in bytes.
 PARKED_BYTES: Final = 64 << 20
+_GRAVE: Final = frozenset({Severity.HIGH, Severity.CRITICAL})
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A review as it is shown.
+
+    approvals_needed: 1 or 2. taints: of its session and sandbox, now. changes: calls since it was parked that may have
+    changed its workspace, those under way included.
+    """
+
+    row: ReviewRow
+    approvals_needed: int
+    taints: tuple[str, ...]
+    changes: int
 
 
 class Reviews:
@@ -60,9 +79,43 @@ class Reviews:
             raise NotFound("no such review", value=review_id, remedy="opensafe review list shows those that wait.")
         return row
 
+    def view(self, row: ReviewRow) -> View:
+        """What a reviewer should know beside the call itself."""
+        session, sandbox = self._store.session(row.session_id), self._store.sandbox(row.sandbox_id)
+        pending = row.state == "pending"
+        return View(
+            row=row,
+            approvals_needed=self.needed(row),
+            taints=tuple(dict.fromkeys((*(session.taints if session else ()), *(sandbox.taints if sandbox else ())))),
+            changes=row.changes + (self._store.history.changes_under_way(row.sandbox_id) if pending else 0),
+        )
+
+    def needed(self, row: ReviewRow) -> int:
+        """How many reviewers must approve."""
+        grave = any(hit.severity in _GRAVE for hit in row.rules)
+        return max(self._caps.approvals_needed, self._caps.approvals_needed_high if grave else 1)
+
+    async def watch(self, principal: Principal) -> AsyncIterator[ReviewRow]:
+        """Reviews that wait, then each one that is parked or decided on, of those `visible` to the principal."""
+        position = self._log.durable
+        for row in self.visible(principal, everything=False):
+            yield row
+        async for written in self._log.follow(position):
+            match written.record:
+                case DecisionRecord(review_id=review_id) | ReviewRecord(review_id=review_id) if review_id:
+                    changed = self._store.review(review_id)
+                    if changed is not None and (REVIEWER in principal.roles or changed.principal == principal.name):
+                        yield changed
+                case _:
+                    pass
+
+    def pending(self) -> list[ReviewRow]:
+        """All that wait, oldest first."""
+        return self._store.reviews(everything=False)
+
     def of_session(self, session_id: str) -> list[ReviewRow]:
         """The session's pending reviews."""
-        return [row for row in self._store.reviews(everything=False) if row.session_id == session_id]
+        return [row for row in self.pending() if row.session_id == session_id]
 
     def decidable(self, principal: Principal, review_id: str) -> ReviewRow:
         """The pending review that `principal` may decide on. Raises NotPermitted, NotFound, Conflict."""
@@ -73,6 +126,8 @@ class Reviews:
                 limit=REVIEWER,
                 remedy="Use the socket of a principal with that role.",
             )
+        if self._store.history.banned(principal.name, ""):
+            raise NotPermitted("a banned principal decides on nothing", value=principal.name)
         row = self.find(principal, review_id)
         if row.principal == principal.name:
             raise NotPermitted("nobody decides on a call of their own", value=principal.name)
@@ -82,8 +137,21 @@ class Reviews:
             raise Conflict("the review has expired", value=review_id, remedy="The agent must send the call again.")
         return row
 
-    async def decide(self, principal: Principal, row: ReviewRow, state: str, digest: str, reason: str) -> None:
-        """Record the verdict `state` (approved or rejected) on a `decidable` row; it takes effect once."""
+    async def approve(self, principal: Principal, row: ReviewRow, digest: str) -> int:
+        """Record an approval of a `decidable` row. Returns how many are still missing. Raises Conflict."""
+        if digest != row.digest:
+            raise Conflict("the approval is for another request", value=digest, limit=row.digest)
+        if row.seconded == principal.name:
+            raise Conflict("another reviewer must approve, too", value=principal.name)
+        missing = self.needed(row) - (2 if row.seconded else 1)
+        await self._decide(principal, row, "seconded" if missing > 0 else "approved", digest, "")
+        return max(missing, 0)
+
+    async def reject(self, principal: Principal, row: ReviewRow, reason: str) -> None:
+        """Record a rejection of a `decidable` row."""
+        await self._decide(principal, row, "rejected", row.digest, reason)
+
+    async def _decide(self, principal: Principal, row: ReviewRow, state: str, digest: str, reason: str) -> None:
         self._deciding.add(row.review_id)
         try:
             await self.record(row, state, decided_by=principal.name, digest=digest, reason=reason)
@@ -93,7 +161,7 @@ class Reviews:
     async def record(
         self, row: ReviewRow, state: str, *, decided_by: str = "", digest: str = "", reason: str = ""
     ) -> None:
-        """Append the review's new state and forget the parked arguments."""
+        """Append the review's new state and forget the parked arguments where it was the last."""
         await self._log.append(
             ReviewRecord(
                 time_us=now_us(),
@@ -104,9 +172,10 @@ class Reviews:
                 decided_by=decided_by,
                 digest=digest,
                 reason=reason,
+                changes=self.view(row).changes if state == "approved" else 0,
             )
         )
-        if state != "approved":
+        if state not in ("approved", "seconded"):
             self._store.unpark(row.review_id)
 
     def changed(self) -> None:

@@ -16,8 +16,9 @@ from opensafe.model.calls import Principal
 from opensafe.model.decision import Action
 from opensafe.model.ids import new_id, now_us
 from opensafe.model.limits import SandboxLimits
-from opensafe.model.records import SandboxRecord, SessionRecord
+from opensafe.model.records import SandboxRecord, SessionRecord, UsageRecord
 from opensafe.model.sandbox import SandboxSpec
+from opensafe.model.usage import Limits, Usage
 from opensafe.state.rows import SandboxRow, SessionRow
 from opensafe.state.store import Store
 from opensafe.telemetry import semconv
@@ -26,8 +27,10 @@ from opensafe.warden.client import WardenClient
 from opensafe.warden.protocol import SandboxState
 
 from .judge import Ask, Judge, Judged
+from .refusals import Pace
 
 _TEXT_MAX: Final = 128
+_REPORT_MAX: Final = 10**9
 
 
 class MadeSandbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +54,20 @@ class Sessions:
         self._tracing = tracing
         self._caps = caps
         self._making = 0
+        self._reports = Pace(caps.usage_reports_per_s)
 
-    async def open(self, principal: Principal, agent: str, conversation_id: str, carrier: Mapping[str, str]) -> str:
-        """Make a session; returns its id. Raises LimitExceeded, InvalidArgument."""
+    async def open(
+        self,
+        principal: Principal,
+        agent: str,
+        conversation_id: str,
+        carrier: Mapping[str, str],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> str:
+        """Make a session, with ceilings of its own beside the site's. Returns its id.
+
+        Raises LimitExceeded, InvalidArgument.
+        """
         _check_text("agent", agent)
         _check_text("conversation_id", conversation_id)
         limit = self._caps.sessions_per_principal
@@ -75,9 +89,32 @@ class Sessions:
                 agent=agent,
                 conversation_id=conversation_id,
                 trace_id=trace_id,
+                limits=limits,
             )
         )
         return session_id
+
+    async def report_usage(self, principal: Principal, session_id: str, tokens: int, cost_microusd: int) -> Usage:
+        """Add what a client declares; returns the session's totals. Raises NotFound, InvalidArgument, LimitExceeded."""
+        self.require(principal, session_id)
+        if not (0 <= tokens <= _REPORT_MAX and 0 <= cost_microusd <= _REPORT_MAX and tokens + cost_microusd > 0):
+            raise InvalidArgument(
+                "a report adds tokens, cost or both",
+                value=f"{tokens} tokens, {cost_microusd} millionths of a dollar",
+                limit=f"0 to {_REPORT_MAX} each",
+            )
+        if not self._reports.allows(principal.name):
+            raise LimitExceeded(
+                "too many usage reports within a second",
+                limit=f"caps.usage_reports_per_s = {self._reports.limit}",
+                remedy="Add them up and report once.",
+            )
+        usage = Usage(tokens=tokens, cost_microusd=cost_microusd)
+        await self._log.append(
+            UsageRecord(time_us=now_us(), session_id=session_id, principal=principal.name, usage=usage)
+        )
+        row = self._store.session(session_id)
+        return row.usage if row is not None else usage
 
     def require(self, principal: Principal, session_id: str) -> SessionRow:
         """The principal's open session. Raises NotFound."""

@@ -26,8 +26,11 @@ from opensafe.api.server import Api, Services
 from opensafe.audit.log import AuditLog
 from opensafe.audit.segment import segment_paths
 from opensafe.config import Config
+from opensafe.control.bans import Bans
+from opensafe.control.history import History
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
+from opensafe.control.refusals import Refusals
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StartError
@@ -90,11 +93,27 @@ class Front:
         await log.open()
 
         principals = {name: Principal(name=name, roles=settings.roles) for name, settings in config.principals.items()}
-        judge = Judge(DEFAULT_REGISTRY, engine, bundle, log, tracing, caps.review_ttl_s, caps.permit_ttl_s)
+        history = History(store)
+        judge = Judge(DEFAULT_REGISTRY, engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s)
         sessions = Sessions(judge, log, store, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
         permits = Permits(DEFAULT_REGISTRY, judge, log, store, sessions, tracing, caps)
-        gate = Gate(DEFAULT_REGISTRY, judge, log, store, sessions, reviews, warden, tracing, caps, principals)
+        bans = Bans(log, store, principals)
+        refusals = Refusals(log, caps.refusals_per_s)
+        gate = Gate(
+            DEFAULT_REGISTRY,
+            judge,
+            log,
+            store,
+            sessions,
+            reviews,
+            bans,
+            refusals,
+            warden,
+            tracing,
+            caps,
+            principals,
+        )
         await sessions.reconcile()
         lost = await gate.recover()
         await log.append(self._record("started", bundle, lost))
@@ -108,6 +127,7 @@ class Front:
                 store=store,
                 sessions=sessions,
                 reviews=reviews,
+                bans=bans,
                 permits=permits,
                 warden=warden,
             ),
@@ -117,8 +137,8 @@ class Front:
             with_reflection=config.service.reflection,
         )
         await api.start()
-        stack.push_async_callback(self._drain, api, gate)
-        for work in (gate.watch_expiry(), permits.watch_expiry(), self._heartbeat(warden)):
+        stack.push_async_callback(self._drain, api, gate, refusals)
+        for work in (gate.watch_expiry(), permits.watch_expiry(), refusals.watch(), self._heartbeat(warden)):
             self._tasks.append(asyncio.create_task(work))
         _log.info("serving", bundle=bundle.revision, records=log.head.size, lost_calls=lost)
 
@@ -136,13 +156,17 @@ class Front:
         """Stop."""
         await self._stack.aclose()
 
-    async def _drain(self, api: Api, gate: Gate) -> None:
+    async def _drain(self, api: Api, gate: Gate, refusals: Refusals) -> None:
         await api.not_serving()
         await gate.drain(self._config.service.drain_s)
         await api.stop(_STOP_GRACE_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await refusals.flush()
+        except AuditError as error:
+            _log.error("refusals are not on record", error=str(error))
 
     async def _stopped(self, log: AuditLog, bundle: Bundle, sessions: Sessions) -> None:
         try:
@@ -166,7 +190,9 @@ class Front:
 async def _main(connection: int, audit: int, bundle_digest: str, settings: str, keys: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    front = Front(msgspec.json.decode(settings, type=Config), bundle_digest, msgspec.json.decode(keys, type=tuple[str, ...]))
+    front = Front(
+        msgspec.json.decode(settings, type=Config), bundle_digest, msgspec.json.decode(keys, type=tuple[str, ...])
+    )
     try:
         await front.start(connection, audit)
         await front.run(stop)

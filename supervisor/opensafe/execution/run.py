@@ -78,6 +78,7 @@ class Execution:
         self._decision = decision
         self._journal = journal
         self._cause: _Cause | None = None
+        self._why = ""
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._seen = {STDOUT: 0, STDERR: 0}
         self.started = asyncio.Event()
@@ -87,8 +88,9 @@ class Execution:
         """Id of this run."""
         return self._launch.exec_id
 
-    def cancel(self) -> None:
-        """End the program."""
+    def cancel(self, why: str) -> None:
+        """End the program; `why` is the outcome's detail."""
+        self._why = self._why or why
         self._end(_Cause.CANCELLED)
 
     async def run(self, stdin: Stdin) -> Outcome:
@@ -168,7 +170,7 @@ class Execution:
                 detail = {
                     _Cause.DEADLINE: f"limit {limits.wall_ms} ms",
                     _Cause.OUTPUT_LIMIT: f"limit {limits.output_bytes} bytes",
-                    _Cause.CANCELLED: "by the client or the daemon",
+                    _Cause.CANCELLED: self._why,
                 }[cause]
                 return Outcome(kind=cause.value, detail=detail, run_ns=ended.run_ns, truncated=truncated)
             case "exited", None:

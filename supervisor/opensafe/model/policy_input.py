@@ -43,7 +43,8 @@ class SessionInput(msgspec.Struct, frozen=True, kw_only=True):
 
     counts: verdict or rule id -> number, over the session's life. window: the same within the last minutes, keys
     `calls_1m`, `blocks_10m`. recent_tools: the last eight, newest last. taints: what was observed of the session and
-    its sandbox (`secret.read`, `encoded`, `workspace.changed` …), oldest first; they never go away.
+    its sandbox (`secret.read`, `encoded`, `workspace.changed` …), oldest first; they never go away. banned: the agent
+    or its whole principal is.
     """
 
     id: str
@@ -59,8 +60,9 @@ class SessionInput(msgspec.Struct, frozen=True, kw_only=True):
 class BudgetInput(msgspec.Struct, frozen=True, kw_only=True):
     """What was used, as the daemon observed it, and the limits under the same keys.
 
-    Keys: calls, wall_s, requests, egress_bytes, tokens, cost_microusd. `usage` is the session's, `principal` all
-    of the principal's over the last day.
+    Keys: calls, wall_s, output_bytes, requests, egress_bytes, tokens, cost_microusd. `usage` is the session's,
+    `principal` all of the principal's over the last day; both have every key. `limits` are the session's own, with
+    the keys that were set: the site's ceilings hold beside them.
     """
 
     usage: dict[str, int] = {}

@@ -7,10 +7,11 @@ follow OPA's decision log where it has one (`decision_id`, `bundles`, `path`, `i
 
 import msgspec
 
-from .decision import Decision
+from .decision import Action, Decision, RuleHit
 from .limits import SandboxLimits
 from .outcome import Outcome
 from .policy_input import PolicyInput
+from .usage import Limits, Usage
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -29,6 +30,7 @@ class DecisionRecord(_Record, frozen=True, tag="decision"):
 
     purpose: `call` (runs here), `sandbox`, `permit` (runs elsewhere), `query` (runs nowhere).
     review_id, expires_us: set where the verdict is review (the parked call) or a permit was given.
+    effects: what running the call does, as model/history.py reads it from the facts.
     """
 
     decision_id: str
@@ -49,20 +51,39 @@ class DecisionRecord(_Record, frozen=True, tag="decision"):
     review_id: str = ""
     permit: str = ""
     expires_us: int = 0
+    effects: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> bool:
+        """Whether it counts as a call: an approved call is the parked one, judged again."""
+        return self.purpose in ("call", "permit") and self.input.approval is None
 
 
 class OutcomeRecord(_Record, frozen=True, tag="outcome"):
-    """How a decided call ended."""
+    """How a decided call ended. usage: what it used up beside the call itself, as the daemon observed it."""
 
     decision_id: str
     session_id: str
     call_id: str
     outcome: Outcome
     trace_id: str = ""
+    usage: Usage | None = None
+
+
+class UsageRecord(_Record, frozen=True, tag="usage"):
+    """What a client says it used up elsewhere: it adds to what the daemon observed."""
+
+    session_id: str
+    principal: str
+    usage: Usage
 
 
 class RefusalRecord(_Record, frozen=True, tag="refusal"):
-    """A request that never came before policy: unknown tool, schema violation, cap."""
+    """A request that never came before policy: unknown tool, schema violation, cap, a decision not permitted.
+
+    request: what was asked for where it was no call (ApproveReview, Ban …). count: how many refusals of this
+    principal the record stands for; more than one where they came too fast to be kept apart.
+    """
 
     principal: str
     session_id: str
@@ -70,10 +91,15 @@ class RefusalRecord(_Record, frozen=True, tag="refusal"):
     tool: str
     reason: str
     message: str
+    request: str = ""
+    count: int = 1
 
 
 class ReviewRecord(_Record, frozen=True, tag="review"):
-    """A reviewer's verdict or an expiry. state: approved, rejected, expired, void."""
+    """A reviewer's verdict or an expiry. state: seconded (a first approval of two), approved, rejected, expired, void.
+
+    changes: with an approval, how many calls may have changed the workspace since the call was parked.
+    """
 
     review_id: str
     session_id: str
@@ -81,6 +107,17 @@ class ReviewRecord(_Record, frozen=True, tag="review"):
     state: str
     decided_by: str = ""
     digest: str = ""
+    reason: str = ""
+    changes: int = 0
+
+
+class BanRecord(_Record, frozen=True, tag="ban"):
+    """A principal, or one agent name of it (`agent` not ""), was banned or (state `lifted`) no longer is."""
+
+    principal: str
+    agent: str
+    state: str
+    decided_by: str
     reason: str = ""
 
 
@@ -93,6 +130,7 @@ class SessionRecord(_Record, frozen=True, tag="session"):
     agent: str = ""
     conversation_id: str = ""
     trace_id: str = ""
+    limits: Limits = Limits()
 
 
 class SandboxRecord(_Record, frozen=True, tag="sandbox"):
@@ -115,6 +153,28 @@ class DaemonRecord(_Record, frozen=True, tag="daemon"):
     lost_calls: int = 0
 
 
+class CandidateRecord(_Record, frozen=True, tag="candidate"):
+    """A bundle began (`started`) or ended (`stopped`) to judge along in shadow. With its end: what came of it."""
+
+    state: str
+    candidate: Bundle
+    principal: str
+    evaluated: int = 0
+    differed: int = 0
+    dropped: int = 0
+
+
+class ShadowRecord(_Record, frozen=True, tag="shadow"):
+    """The candidate in shadow says another action. enforced: what holds. rules: what decides on the candidate."""
+
+    decision_id: str
+    session_id: str
+    candidate: Bundle
+    enforced: Action
+    action: Action
+    rules: tuple[RuleHit, ...]
+
+
 class TornRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="torn"):
     """Accounts for a fragment that a crash left (model/chain.py)."""
 
@@ -124,10 +184,14 @@ class TornRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 Record = (
     DecisionRecord
     | OutcomeRecord
+    | UsageRecord
     | RefusalRecord
     | ReviewRecord
+    | BanRecord
     | SessionRecord
     | SandboxRecord
     | DaemonRecord
+    | CandidateRecord
+    | ShadowRecord
     | TornRecord
 )

@@ -7,6 +7,9 @@ import msgspec
 
 from opensafe.model.decision import Decision, RuleHit
 from opensafe.model.outcome import Outcome
+from opensafe.model.usage import Limits, Usage
+
+from .recent import Recent
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,22 +22,18 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     created_us: int
     closed: bool
-    calls: int
     counts: dict[str, int]
     recent_tools: tuple[str, ...]
+    usage: Usage
+    limits: Limits
+    recent: Recent
+    taints: tuple[str, ...]
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
         """From a row of `sessions`."""
-        return msgspec.convert(
-            {
-                **_fields(row),
-                "closed": bool(row["closed"]),
-                "counts": msgspec.json.decode(row["counts"]),
-                "recent_tools": msgspec.json.decode(row["recent_tools"]),
-            },
-            cls,
-        )
+        parsed = ("counts", "recent_tools", "usage", "limits", "recent", "taints")
+        return msgspec.convert({**_fields(row, parsed), "closed": bool(row["closed"])}, cls)
 
 
 class SandboxRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,15 +45,19 @@ class SandboxRow(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     created_us: int
     ended: str | None
+    taints: tuple[str, ...]
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
         """From a row of `sandboxes`."""
-        return msgspec.convert(_fields(row), cls)
+        return msgspec.convert(_fields(row, ("taints",)), cls)
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One call with its latest decision; `outcome` is None while it runs or is parked."""
+    """One call with its latest decision; `outcome` is None while it runs or is parked.
+
+    allowed_us: when it was allowed, 0 if it was not. effects: what running it does (model/history.py).
+    """
 
     session_id: str
     call_id: str
@@ -66,26 +69,21 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     review_id: str
     permit: str
     expires_us: int
+    allowed_us: int
+    effects: tuple[str, ...]
     outcome: Outcome | None
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
         """From a row of `calls`."""
-        outcome = row["outcome"]
-        return msgspec.convert(
-            {
-                **_fields(row),
-                "decision": msgspec.json.decode(row["decision"]),
-                "outcome": None if outcome is None else msgspec.json.decode(outcome),
-            },
-            cls,
-        )
+        return msgspec.convert(_fields(row, ("decision", "effects", "outcome")), cls)
 
 
 class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     """One parked call; `sealed` are its arguments as policy saw them.
 
-    state: pending, approved, rejected, expired or void.
+    state: pending, approved, rejected, expired or void. seconded: who gave a first approval of two, "" if nobody.
+    changes: how many calls that may have written to its workspace ended since it was parked.
     """
 
     review_id: str
@@ -103,19 +101,31 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     decided_by: str
     reason: str
+    seconded: str
+    changes: int
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
         """From a row of `reviews`."""
-        return msgspec.convert(
-            {
-                **_fields(row),
-                "sealed": msgspec.json.decode(row["sealed"]),
-                "rules": msgspec.json.decode(row["rules"]),
-            },
-            cls,
-        )
+        return msgspec.convert(_fields(row, ("sealed", "rules")), cls)
 
 
-def _fields(row: sqlite3.Row) -> dict[str, Any]:
-    return {key: row[key] for key in row.keys()}  # noqa: SIM118 - iterating a Row yields values, not keys
+class BanRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One ban in force; `agent` is "" where the whole principal is banned."""
+
+    principal: str
+    agent: str
+    banned_us: int
+    decided_by: str
+    reason: str
+
+    @classmethod
+    def of(cls, row: sqlite3.Row) -> Self:
+        """From a row of `bans`."""
+        return msgspec.convert(_fields(row), cls)
+
+
+def _fields(row: sqlite3.Row, parsed: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The row's columns, those of `parsed` read as JSON."""
+    fields = {key: row[key] for key in row.keys()}  # noqa: SIM118 - iterating a Row yields values, not keys
+    return fields | {key: msgspec.json.decode(fields[key]) for key in parsed if fields[key] is not None}

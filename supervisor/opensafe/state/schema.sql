@@ -12,9 +12,12 @@ CREATE TABLE sessions (
     trace_id        TEXT NOT NULL,
     created_us      INTEGER NOT NULL,
     closed          INTEGER NOT NULL DEFAULT 0,
-    calls           INTEGER NOT NULL DEFAULT 0,
     counts          TEXT NOT NULL DEFAULT '{}',
-    recent_tools    TEXT NOT NULL DEFAULT '[]'
+    recent_tools    TEXT NOT NULL DEFAULT '[]',
+    usage           TEXT NOT NULL DEFAULT '{}',
+    limits          TEXT NOT NULL DEFAULT '{}',
+    recent          TEXT NOT NULL DEFAULT '{}',
+    taints          TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sandboxes (
@@ -23,7 +26,8 @@ CREATE TABLE sandboxes (
     principal  TEXT NOT NULL,
     template   TEXT NOT NULL,
     created_us INTEGER NOT NULL,
-    ended      TEXT
+    ended      TEXT,
+    taints     TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE calls (
@@ -37,11 +41,14 @@ CREATE TABLE calls (
     review_id   TEXT NOT NULL DEFAULT '',
     permit      TEXT NOT NULL DEFAULT '',
     expires_us  INTEGER NOT NULL DEFAULT 0,
+    allowed_us  INTEGER NOT NULL DEFAULT 0,
+    effects     TEXT NOT NULL DEFAULT '[]',
     outcome     TEXT,
     PRIMARY KEY (session_id, call_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX calls_open ON calls (session_id) WHERE outcome IS NULL;
+CREATE INDEX calls_open_in ON calls (sandbox_id) WHERE outcome IS NULL;
 CREATE UNIQUE INDEX calls_permit ON calls (permit) WHERE permit <> '';
 
 CREATE TABLE reviews (
@@ -59,10 +66,37 @@ CREATE TABLE reviews (
     expires_us INTEGER NOT NULL,
     state      TEXT NOT NULL DEFAULT 'pending',
     decided_by TEXT NOT NULL DEFAULT '',
-    reason     TEXT NOT NULL DEFAULT ''
+    reason     TEXT NOT NULL DEFAULT '',
+    seconded   TEXT NOT NULL DEFAULT '',
+    changes    INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX reviews_pending ON reviews (created_us) WHERE state = 'pending';
+CREATE INDEX reviews_pending_in ON reviews (sandbox_id) WHERE state = 'pending';
+
+-- What each principal used up, an hour a row.
+CREATE TABLE principal_usage (
+    principal     TEXT NOT NULL,
+    hour          INTEGER NOT NULL,
+    calls         INTEGER NOT NULL,
+    wall_us       INTEGER NOT NULL,
+    output_bytes  INTEGER NOT NULL,
+    requests      INTEGER NOT NULL,
+    egress_bytes  INTEGER NOT NULL,
+    tokens        INTEGER NOT NULL,
+    cost_microusd INTEGER NOT NULL,
+    PRIMARY KEY (principal, hour)
+) STRICT, WITHOUT ROWID;
+
+-- Bans in force; agent '' is the whole principal.
+CREATE TABLE bans (
+    principal  TEXT NOT NULL,
+    agent      TEXT NOT NULL,
+    banned_us  INTEGER NOT NULL,
+    decided_by TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    PRIMARY KEY (principal, agent)
+) STRICT, WITHOUT ROWID;
 
 -- The full arguments of parked calls, which the log holds only sealed.
 CREATE TABLE parked (

@@ -1,4 +1,4 @@
-"""SQLite index of sessions, sandboxes, calls, permits and reviews.
+"""SQLite index of sessions, sandboxes, calls, permits, reviews and history.
 
 The audit log is the durable truth; this is a fold of it. `fold` is the only writer of the folded tables, used
 alike while running (after the record is on disk) and at start (for records the index has not seen), so a crash
@@ -16,6 +16,8 @@ from opensafe.errors import AuditError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import (
+    BanRecord,
+    CandidateRecord,
     DaemonRecord,
     DecisionRecord,
     OutcomeRecord,
@@ -24,13 +26,15 @@ from opensafe.model.records import (
     ReviewRecord,
     SandboxRecord,
     SessionRecord,
+    ShadowRecord,
     TornRecord,
+    UsageRecord,
 )
 
+from .history import History
 from .rows import CallRow, ReviewRow, SandboxRow, SessionRow
 
-_VERSION: Final = 1
-_RECENT_TOOLS: Final = 8
+_VERSION: Final = 2
 
 
 class Store:
@@ -41,6 +45,8 @@ class Store:
         self._db.row_factory = sqlite3.Row
         self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
         self._migrate(path)
+        self._folded = self._number("SELECT coalesce(max(value), 0) FROM meta WHERE key = 'folded'")
+        self.history = History(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -49,40 +55,37 @@ class Store:
     @property
     def folded(self) -> int:
         """How many records of the log are in here: the index of the next one to fold."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = 'folded'").fetchone()
-        return int(row["value"]) if row else 0
+        return self._folded
 
     def fold(self, index: int, record: Record) -> None:
         """Apply the record at `index` of the log. One already applied is passed over; a gap is an AuditError."""
-        folded = self.folded
-        if index < folded:
+        if index < self._folded:
             return
-        if index > folded:
-            raise AuditError("records are missing between log and index", value=index, limit=folded)
+        if index > self._folded:
+            raise AuditError("records are missing between log and index", value=index, limit=self._folded)
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             match record:
                 case DecisionRecord():
                     self._fold_decision(record)
                 case OutcomeRecord():
-                    self._db.execute(
-                        "UPDATE calls SET outcome = ? WHERE session_id = ? AND call_id = ?",
-                        (_json(record.outcome), record.session_id, record.call_id),
-                    )
+                    self._fold_outcome(record)
+                case UsageRecord():
+                    self.history.fold_usage(record.session_id, record.usage, record.time_us)
                 case ReviewRecord():
-                    self._db.execute(
-                        "UPDATE reviews SET state = ?, decided_by = ?, reason = ? WHERE review_id = ?",
-                        (record.state, record.decided_by, record.reason, record.review_id),
-                    )
+                    self._fold_review(record)
+                case BanRecord():
+                    self.history.fold_ban(record)
                 case SessionRecord():
                     self._fold_session(record)
                 case SandboxRecord():
                     self._fold_sandbox(record)
                 case RefusalRecord():
-                    self._count(record.session_id, "refused")
-                case DaemonRecord() | TornRecord():
+                    self.history.fold_refusal(record)
+                case DaemonRecord() | CandidateRecord() | ShadowRecord() | TornRecord():
                     pass
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (index + 1,))
+        self._folded = index + 1
 
     def session(self, session_id: str) -> SessionRow | None:
         """The session, open or closed."""
@@ -157,14 +160,12 @@ class Store:
         return self._number("SELECT coalesce(sum(length(arguments)), 0) FROM parked")
 
     def _fold_decision(self, record: DecisionRecord) -> None:
-        if record.purpose == "query":
-            self._count(record.session_id, str(record.result.action), *(hit.id for hit in record.result.deciding()))
-            return
         if record.purpose in ("call", "permit"):
             revision = record.bundles["opensafe"].revision
             blocked = record.result.action is Action.BLOCK
+            allowed = record.result.action is Action.ALLOW
             self._db.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     record.session_id,
                     record.call_id,
@@ -176,12 +177,14 @@ class Store:
                     record.review_id,
                     record.permit,
                     record.expires_us,
+                    record.time_us if allowed else 0,
+                    _json(record.effects if allowed else ()),
                     _json(Outcome(kind=OutcomeKind.BLOCKED)) if blocked else None,
                 ),
             )
             if record.review_id:
                 self._db.execute(
-                    "INSERT INTO reviews VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '')",
+                    "INSERT INTO reviews VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '', '', 0)",
                     (
                         record.review_id,
                         record.session_id,
@@ -197,17 +200,38 @@ class Store:
                         record.expires_us,
                     ),
                 )
-            if record.input.approval is None:  # an approved call is the parked one, decided again
-                self._used(record.session_id, record.input.call.tool)
-        self._count(record.session_id, str(record.result.action), *(hit.id for hit in record.result.deciding()))
+        self.history.fold_decision(record)
+
+    def _fold_outcome(self, record: OutcomeRecord) -> None:
+        self.history.fold_end(record.session_id, record.call_id, record.outcome)
+        if record.usage is not None:
+            self.history.fold_usage(record.session_id, record.usage, record.time_us)
+        self._db.execute(
+            "UPDATE calls SET outcome = ? WHERE session_id = ? AND call_id = ?",
+            (_json(record.outcome), record.session_id, record.call_id),
+        )
+
+    def _fold_review(self, record: ReviewRecord) -> None:
+        if record.state == "seconded":
+            self._db.execute(
+                "UPDATE reviews SET seconded = ? WHERE review_id = ?", (record.decided_by, record.review_id)
+            )
+            return
+        self._db.execute(
+            "UPDATE reviews SET state = ?, decided_by = ?, reason = ? WHERE review_id = ?",
+            (record.state, record.decided_by, record.reason, record.review_id),
+        )
+        review = self.review(record.review_id)
+        if record.changes and review is not None:
+            self.history.fold_changed(review.session_id, review.sandbox_id)
 
     def _fold_session(self, record: SessionRecord) -> None:
         if record.state == "closed":
             self._db.execute("UPDATE sessions SET closed = 1 WHERE session_id = ?", (record.session_id,))
             return
         self._db.execute(
-            "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_us)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_us, limits)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 record.session_id,
                 record.principal,
@@ -215,35 +239,18 @@ class Store:
                 record.conversation_id,
                 record.trace_id,
                 record.time_us,
+                _json(record.limits),
             ),
         )
 
     def _fold_sandbox(self, record: SandboxRecord) -> None:
         if record.state == "running":
             self._db.execute(
-                "INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, NULL)",
+                "INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, NULL, '[]')",
                 (record.sandbox_id, record.session_id, record.principal, record.template, record.time_us),
             )
         else:
             self._db.execute("UPDATE sandboxes SET ended = ? WHERE sandbox_id = ?", (record.state, record.sandbox_id))
-
-    def _count(self, session_id: str, *keys: str) -> None:
-        row = self._db.execute("SELECT counts FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
-        if row is None:
-            return
-        counts: dict[str, int] = msgspec.json.decode(row["counts"])
-        for key in keys:
-            counts[key] = counts.get(key, 0) + 1
-        self._db.execute("UPDATE sessions SET counts = ? WHERE session_id = ?", (_json(counts), session_id))
-
-    def _used(self, session_id: str, tool: str) -> None:
-        row = self._db.execute("SELECT recent_tools FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
-        if row is None:
-            return
-        recent: list[str] = [*msgspec.json.decode(row["recent_tools"]), tool][-_RECENT_TOOLS:]
-        self._db.execute(
-            "UPDATE sessions SET calls = calls + 1, recent_tools = ? WHERE session_id = ?", (_json(recent), session_id)
-        )
 
     def _number(self, query: str, *arguments: object) -> int:
         return int(self._db.execute(query, arguments).fetchone()[0])

@@ -10,14 +10,15 @@ import pytest
 from opensafe.cli.exits import MEANINGS, Exit
 
 ROOT = Path(__file__).resolve().parents[3]
-GROUPS = [[], ["sandbox"], ["review"], ["audit"], ["policy"], ["bench"]]
+GROUPS = [[], ["sandbox"], ["review"], ["agent"], ["audit"], ["policy"], ["bench"]]
 COMMANDS = [
     ["up"],
     ["doctor"],
     ["run"],
     ["call"],
     *[["sandbox", name] for name in ("create", "list", "show", "rm")],
-    *[["review", name] for name in ("list", "show", "approve", "reject")],
+    *[["review", name] for name in ("list", "show", "approve", "reject", "watch")],
+    *[["agent", name] for name in ("ban", "unban", "list")],
     *[["audit", name] for name in ("tail", "verify")],
     *[["bench", name] for name in ("exec", "decision")],
     ["policy", "status"],
@@ -79,6 +80,8 @@ async def test_version(opensafe):
         (["review", "list"], "review-list"),
         (["review", "show", "rev-00000000000000000001"], "review"),
         (["review", "approve", "rev-00000000000000000001", "--yes"], "review-approve"),
+        (["agent", "ban", "ada", "--reason", "leaks"], "agent-ban"),
+        (["agent", "list"], "agent-list"),
         (["audit", "tail"], "audit-tail"),
         (["policy", "status"], "policy-status"),
     ],
@@ -150,3 +153,21 @@ async def test_up_with_an_impossible_configuration_says_which_key(opensafe, tmp_
     ended = await opensafe("up", "--config", str(tmp_path / "bad.toml"))
     assert ended.status == Exit.REFUSES_TO_SERVE
     assert "service.user" in ended.stderr
+
+
+async def test_a_ban_names_its_subject_and_what_it_ended(opensafe, daemon):
+    assert (await opensafe("agent", "ban")).status == Exit.REQUEST
+    ended = await opensafe("agent", "ban", "ada", "--reason", "leaks")
+    assert ended.stdout == b"banned agent ada of default: 2 calls ended, 1 reviews void\n"
+    assert b"default  ada" in (await opensafe("agent", "list")).stdout
+    assert (await opensafe("agent", "unban", "ada")).status == 0
+    assert daemon.banned == []
+    ended = await opensafe("agent", "ban", "--of", "other")
+    assert (ended.status, daemon.banned) == (0, [("other", "", "")])
+
+
+async def test_watch_prints_each_review_on_one_line(opensafe, daemon):
+    ended = await opensafe("review", "watch")
+    assert ended.stdout.startswith(b"rev-00000000000000000001  pending  default  Bash ")
+    assert len(ended.stdout.splitlines()) == 1
+    assert json.loads((await opensafe("review", "watch", "--json")).stdout)["state"] == "pending"

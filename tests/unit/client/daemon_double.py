@@ -14,6 +14,8 @@ from grpc_status import rpc_status
 
 from opensafe import errors
 from opensafe._proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
     audit_pb2,
     audit_pb2_grpc,
     common_pb2,
@@ -83,6 +85,9 @@ class Sessions(session_pb2_grpc.SessionServiceServicer):
     async def CloseSession(self, request, context):  # noqa: N802 - the method's name in the proto
         self.double.closed.append(request.session_id)
         return session_pb2.CloseSessionResponse()
+
+    async def ReportUsage(self, request, context):  # noqa: N802 - the method's name in the proto
+        return session_pb2.ReportUsageResponse(tokens=request.tokens, cost_microusd=request.cost_microusd)
 
 
 class Sandboxes(sandbox_pb2_grpc.SandboxServiceServicer):
@@ -243,9 +248,32 @@ class Reviews(review_pb2_grpc.ReviewServiceServicer):
             await fail(context, errors.Conflict("another call", value=request.digest))
         return review_pb2.ApproveReviewResponse(decision=decision())
 
+    async def WatchReviews(self, request, context):  # noqa: N802 - the method's name in the proto
+        yield review_pb2.WatchReviewsResponse(review=self._review())
+
     async def RejectReview(self, request, context):  # noqa: N802 - the method's name in the proto
         self.double.rejected = request.reason
         return review_pb2.RejectReviewResponse()
+
+
+class Agents(agent_pb2_grpc.AgentServiceServicer):
+    def __init__(self, double):
+        self.double = double
+
+    async def Ban(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.double.banned.append((request.subject.principal, request.subject.agent, request.reason))
+        return agent_pb2.BanResponse(ended_calls=2, voided_reviews=1)
+
+    async def Unban(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.double.banned.remove((request.subject.principal, request.subject.agent, "leaks"))
+        return agent_pb2.UnbanResponse()
+
+    async def ListBans(self, request, context):  # noqa: N802 - the method's name in the proto
+        bans = [
+            agent_pb2.Ban(subject=agent_pb2.BanSubject(principal=principal, agent=agent), reason=reason)
+            for principal, agent, reason in self.double.banned
+        ]
+        return agent_pb2.ListBansResponse(bans=bans)
 
 
 class Audit(audit_pb2_grpc.AuditServiceServicer):
@@ -259,7 +287,7 @@ class DaemonDouble:
 
     def __init__(self, path):
         self.path = path
-        self.opened, self.closed, self.started = [], [], []
+        self.opened, self.closed, self.started, self.banned = [], [], [], []
         self.hanging, self.cancelled = asyncio.Event(), asyncio.Event()
         self.largest = 0
         self.holds = True
@@ -276,6 +304,7 @@ async def running(path):
     exec_pb2_grpc.add_ExecServiceServicer_to_server(Exec(double), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(Policy(double), server)
     review_pb2_grpc.add_ReviewServiceServicer_to_server(Reviews(double), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(double), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(Audit(), server)
     servicer = health.aio.HealthServicer()
     await servicer.set("", health_pb2.HealthCheckResponse.SERVING)

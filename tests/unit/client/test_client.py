@@ -8,7 +8,7 @@ import pytest
 
 import opensafe.client
 from opensafe import errors
-from opensafe.client import Client, Decided, Ended, SandboxSize, Started, Stderr, Stdout
+from opensafe.client import Client, Decided, Ended, SandboxSize, Started, Stderr, Stdout, Usage
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
 
@@ -143,6 +143,12 @@ async def test_every_operation_returns_what_the_daemon_said(client, daemon):
         await client.approve_review(review.review_id, "e" * 64)
     await client.reject_review(review.review_id, "no")
     assert daemon.rejected == "no"
+    assert [row async for row in client.watch_reviews()] == [review]
+    assert await client.report_usage(PLACE[0], tokens=7) == Usage(tokens=7)
+    assert (await client.ban("default", "ada", "leaks")).ended_calls == 2
+    assert [(row.principal, row.agent) for row in await client.list_bans()] == [("default", "ada")]
+    await client.unban("default", "ada")
+    assert await client.list_bans() == ()
     assert [record.index async for record in client.tail_audit(3)] == [0, 1, 2]
     assert await client.health()
     await client.delete_sandbox(PLACE[1])
@@ -191,6 +197,8 @@ async def test_another_programs_server_is_no_daemon(tmp_path):
 def test_the_public_surface_is_this():
     assert sorted(opensafe.client.__all__) == [
         "AuditRecord",
+        "Ban",
+        "BanEffect",
         "CallResult",
         "Client",
         "CreatedSandbox",
@@ -198,6 +206,7 @@ def test_the_public_surface_is_this():
         "Decided",
         "Ended",
         "Event",
+        "Limits",
         "Permit",
         "Review",
         "SOCKET_VARIABLE",
@@ -207,6 +216,7 @@ def test_the_public_surface_is_this():
         "Started",
         "Stderr",
         "Stdout",
+        "Usage",
         "Verdict",
         "find_socket",
     ]

@@ -25,13 +25,17 @@ _sym_db = _symbol_database.Default()
 from opensafe._proto.v1 import common_pb2 as opensafe_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18opensafe/v1/policy.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"I\n\rDecideRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\x0c\"9\n\x0e\x44\x65\x63ideResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"Y\n\x0c\x42\x65ginRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\x0c\"a\n\rBeginResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12\x0e\n\x06permit\x18\x02 \x01(\t\x12\x17\n\x0f\x65xpires_unix_ns\x18\x03 \x01(\x03\"Z\n\rFinishRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06permit\x18\x02 \x01(\t\x12%\n\x07outcome\x18\x03 \x01(\x0b\x32\x14.opensafe.v1.Outcome\"\x10\n\x0e\x46inishResponse\"\x12\n\x10GetStatusRequest\"\xc0\x02\n\x11GetStatusResponse\x12\x17\n\x0f\x62undle_revision\x18\x01 \x01(\t\x12\x15\n\rbundle_digest\x18\x02 \x01(\t\x12\x15\n\rrunsc_version\x18\x03 \x01(\t\x12\x16\n\x0erunsc_platform\x18\x04 \x01(\t\x12*\n\x06\x63hecks\x18\x05 \x03(\x0b\x32\x1a.opensafe.v1.SelfTestCheck\x12\x13\n\x0bledger_size\x18\x06 \x01(\x03\x12\x12\n\naudit_size\x18\x07 \x01(\x03\x12\x12\n\naudit_head\x18\x08 \x01(\t\x12\x13\n\x0b\x61ppend_only\x18\t \x01(\x08\x12\x11\n\tsandboxes\x18\n \x01(\x05\x12\x10\n\x08programs\x18\x0b \x01(\x05\x12\x0f\n\x07version\x18\x0c \x01(\t\x12\x18\n\x10removed_at_start\x18\r \x03(\t\"q\n\rSelfTestCheck\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07refused\x18\x02 \x01(\x08\x12\x19\n\x11\x63ontrol_succeeded\x18\x03 \x01(\x08\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12\x16\n\x0e\x63ontrol_answer\x18\x05 \x01(\t2\xa1\x02\n\rPolicyService\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.opensafe.v1.DecideRequest\x1a\x1b.opensafe.v1.DecideResponse\x12>\n\x05\x42\x65gin\x12\x19.opensafe.v1.BeginRequest\x1a\x1a.opensafe.v1.BeginResponse\x12\x41\n\x06\x46inish\x12\x1a.opensafe.v1.FinishRequest\x1a\x1b.opensafe.v1.FinishResponse\x12J\n\tGetStatus\x12\x1d.opensafe.v1.GetStatusRequest\x1a\x1e.opensafe.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18opensafe/v1/policy.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"I\n\rDecideRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\x0c\"9\n\x0e\x44\x65\x63ideResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"Y\n\x0c\x42\x65ginRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\x0c\"a\n\rBeginResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12\x0e\n\x06permit\x18\x02 \x01(\t\x12\x17\n\x0f\x65xpires_unix_ns\x18\x03 \x01(\x03\"Z\n\rFinishRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06permit\x18\x02 \x01(\t\x12%\n\x07outcome\x18\x03 \x01(\x0b\x32\x14.opensafe.v1.Outcome\"\x10\n\x0e\x46inishResponse\"\x12\n\x10GetStatusRequest\"\xc0\x02\n\x11GetStatusResponse\x12\x17\n\x0f\x62undle_revision\x18\x01 \x01(\t\x12\x15\n\rbundle_digest\x18\x02 \x01(\t\x12\x15\n\rrunsc_version\x18\x03 \x01(\t\x12\x16\n\x0erunsc_platform\x18\x04 \x01(\t\x12*\n\x06\x63hecks\x18\x05 \x03(\x0b\x32\x1a.opensafe.v1.SelfTestCheck\x12\x13\n\x0bledger_size\x18\x06 \x01(\x03\x12\x12\n\naudit_size\x18\x07 \x01(\x03\x12\x12\n\naudit_head\x18\x08 \x01(\t\x12\x13\n\x0b\x61ppend_only\x18\t \x01(\x08\x12\x11\n\tsandboxes\x18\n \x01(\x05\x12\x10\n\x08programs\x18\x0b \x01(\x05\x12\x0f\n\x07version\x18\x0c \x01(\t\x12\x18\n\x10removed_at_start\x18\r \x03(\t\"q\n\rSelfTestCheck\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07refused\x18\x02 \x01(\x08\x12\x19\n\x11\x63ontrol_succeeded\x18\x03 \x01(\x08\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12\x16\n\x0e\x63ontrol_answer\x18\x05 \x01(\t\"%\n\x0e\x45xplainRequest\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\"\xd5\x01\n\x0f\x45xplainResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12!\n\x06shadow\x18\x02 \x03(\x0b\x32\x11.opensafe.v1.Rule\x12\x12\n\nentrypoint\x18\x03 \x01(\t\x12\x15\n\rquestion_json\x18\x04 \x01(\x0c\x12$\n\x05notes\x18\x05 \x03(\x0b\x32\x15.opensafe.v1.RuleNote\x12%\n\x07nearest\x18\x06 \x03(\x0b\x32\x14.opensafe.v1.Nearest\"\x86\x01\n\x08RuleNote\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x66ile\x18\x02 \x01(\t\x12\x0c\n\x04line\x18\x03 \x01(\x05\x12\x10\n\x08severity\x18\x04 \x01(\t\x12\r\n\x05title\x18\x05 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x06 \x01(\t\x12\x0e\n\x06threat\x18\x07 \x01(\t\x12\x0c\n\x04says\x18\x08 \x03(\t\"7\n\x07Nearest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x03 \x03(\t\"%\n\x12StartShadowRequest\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"@\n\x13StartShadowResponse\x12)\n\tcandidate\x18\x01 \x01(\x0b\x32\x16.opensafe.v1.Candidate\"\x13\n\x11StopShadowRequest\"?\n\x12StopShadowResponse\x12)\n\tcandidate\x18\x01 \x01(\x0b\x32\x16.opensafe.v1.Candidate\"\x12\n\x10GetShadowRequest\"\xbc\x01\n\x11GetShadowResponse\x12\x15\n\rsince_unix_ns\x18\x01 \x01(\x03\x12\x11\n\tdecisions\x18\x02 \x01(\x03\x12)\n\tcandidate\x18\x03 \x01(\x0b\x32\x16.opensafe.v1.Candidate\x12*\n\x07samples\x18\x04 \x03(\x0b\x32\x19.opensafe.v1.ShadowSample\x12&\n\x05rules\x18\x05 \x03(\x0b\x32\x17.opensafe.v1.ShadowRule\"\xa6\x03\n\tCandidate\x12\x10\n\x08revision\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\nstarted_by\x18\x04 \x01(\t\x12\x17\n\x0fstarted_unix_ns\x18\x05 \x01(\x03\x12\x11\n\tevaluated\x18\x06 \x01(\x03\x12\x0c\n\x04same\x18\x07 \x01(\x03\x12\x10\n\x08\x64iffered\x18\x08 \x01(\x03\x12\x13\n\x0bother_rules\x18\t \x01(\x03\x12\x0f\n\x07\x64ropped\x18\n \x01(\x03\x12\x12\n\nno_verdict\x18\x0b \x01(\x03\x12<\n\x0btransitions\x18\x0c \x03(\x0b\x32\'.opensafe.v1.Candidate.TransitionsEntry\x12\x30\n\x05rules\x18\r \x03(\x0b\x32!.opensafe.v1.Candidate.RulesEntry\x1a\x32\n\x10TransitionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a,\n\nRulesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xcb\x01\n\x0cShadowSample\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x14\n\x0ctime_unix_ns\x18\x02 \x01(\x03\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12%\n\x08\x65nforced\x18\x05 \x01(\x0e\x32\x13.opensafe.v1.Action\x12&\n\tcandidate\x18\x06 \x01(\x0e\x32\x13.opensafe.v1.Action\x12 \n\x05rules\x18\x07 \x03(\x0b\x32\x11.opensafe.v1.Rule\"k\n\nShadowRule\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04hits\x18\x02 \x01(\x03\x12\x14\n\x0cwould_change\x18\x03 \x01(\x03\x12\x18\n\x10last_decision_id\x18\x04 \x01(\t\x12\x13\n\x0blast_reason\x18\x05 \x01(\t2\xd6\x04\n\rPolicyService\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.opensafe.v1.DecideRequest\x1a\x1b.opensafe.v1.DecideResponse\x12>\n\x05\x42\x65gin\x12\x19.opensafe.v1.BeginRequest\x1a\x1a.opensafe.v1.BeginResponse\x12\x41\n\x06\x46inish\x12\x1a.opensafe.v1.FinishRequest\x1a\x1b.opensafe.v1.FinishResponse\x12J\n\tGetStatus\x12\x1d.opensafe.v1.GetStatusRequest\x1a\x1e.opensafe.v1.GetStatusResponse\x12\x44\n\x07\x45xplain\x12\x1b.opensafe.v1.ExplainRequest\x1a\x1c.opensafe.v1.ExplainResponse\x12R\n\x0bStartShadow\x12\x1f.opensafe.v1.StartShadowRequest\x1a .opensafe.v1.StartShadowResponse(\x01\x12M\n\nStopShadow\x12\x1e.opensafe.v1.StopShadowRequest\x1a\x1f.opensafe.v1.StopShadowResponse\x12J\n\tGetShadow\x12\x1d.opensafe.v1.GetShadowRequest\x1a\x1e.opensafe.v1.GetShadowResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opensafe.v1.policy_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CANDIDATE_TRANSITIONSENTRY']._loaded_options = None
+  _globals['_CANDIDATE_TRANSITIONSENTRY']._serialized_options = b'8\001'
+  _globals['_CANDIDATE_RULESENTRY']._loaded_options = None
+  _globals['_CANDIDATE_RULESENTRY']._serialized_options = b'8\001'
   _globals['_DECIDEREQUEST']._serialized_start=67
   _globals['_DECIDEREQUEST']._serialized_end=140
   _globals['_DECIDERESPONSE']._serialized_start=142
@@ -50,6 +54,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATUSRESPONSE']._serialized_end=842
   _globals['_SELFTESTCHECK']._serialized_start=844
   _globals['_SELFTESTCHECK']._serialized_end=957
-  _globals['_POLICYSERVICE']._serialized_start=960
-  _globals['_POLICYSERVICE']._serialized_end=1249
+  _globals['_EXPLAINREQUEST']._serialized_start=959
+  _globals['_EXPLAINREQUEST']._serialized_end=996
+  _globals['_EXPLAINRESPONSE']._serialized_start=999
+  _globals['_EXPLAINRESPONSE']._serialized_end=1212
+  _globals['_RULENOTE']._serialized_start=1215
+  _globals['_RULENOTE']._serialized_end=1349
+  _globals['_NEAREST']._serialized_start=1351
+  _globals['_NEAREST']._serialized_end=1406
+  _globals['_STARTSHADOWREQUEST']._serialized_start=1408
+  _globals['_STARTSHADOWREQUEST']._serialized_end=1445
+  _globals['_STARTSHADOWRESPONSE']._serialized_start=1447
+  _globals['_STARTSHADOWRESPONSE']._serialized_end=1511
+  _globals['_STOPSHADOWREQUEST']._serialized_start=1513
+  _globals['_STOPSHADOWREQUEST']._serialized_end=1532
+  _globals['_STOPSHADOWRESPONSE']._serialized_start=1534
+  _globals['_STOPSHADOWRESPONSE']._serialized_end=1597
+  _globals['_GETSHADOWREQUEST']._serialized_start=1599
+  _globals['_GETSHADOWREQUEST']._serialized_end=1617
+  _globals['_GETSHADOWRESPONSE']._serialized_start=1620
+  _globals['_GETSHADOWRESPONSE']._serialized_end=1808
+  _globals['_CANDIDATE']._serialized_start=1811
+  _globals['_CANDIDATE']._serialized_end=2233
+  _globals['_CANDIDATE_TRANSITIONSENTRY']._serialized_start=2137
+  _globals['_CANDIDATE_TRANSITIONSENTRY']._serialized_end=2187
+  _globals['_CANDIDATE_RULESENTRY']._serialized_start=2189
+  _globals['_CANDIDATE_RULESENTRY']._serialized_end=2233
+  _globals['_SHADOWSAMPLE']._serialized_start=2236
+  _globals['_SHADOWSAMPLE']._serialized_end=2439
+  _globals['_SHADOWRULE']._serialized_start=2441
+  _globals['_SHADOWRULE']._serialized_end=2548
+  _globals['_POLICYSERVICE']._serialized_start=2551
+  _globals['_POLICYSERVICE']._serialized_end=3149
 # @@protoc_insertion_point(module_scope)

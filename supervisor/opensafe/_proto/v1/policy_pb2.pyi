@@ -265,3 +265,450 @@ class SelfTestCheck(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SelfTestCheck: _TypeAlias = SelfTestCheck  # noqa: Y015
+
+@_typing.final
+class ExplainRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_ID_FIELD_NUMBER: _builtins.int
+    decision_id: _builtins.str
+    """Or the call_id of one, the latest of that name. Among the last 10,000 records of this run of the daemon."""
+    def __init__(
+        self,
+        *,
+        decision_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision_id", b"decision_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
+
+@_typing.final
+class ExplainResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
+    ENTRYPOINT_FIELD_NUMBER: _builtins.int
+    QUESTION_JSON_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    NEAREST_FIELD_NUMBER: _builtins.int
+    entrypoint: _builtins.str
+    question_json: _builtins.bytes
+    """The question as policy was given it, in the form of policies/schemas/input.json."""
+    @_builtins.property
+    def decision(self) -> _common_pb2.Decision: ...
+    @_builtins.property
+    def shadow(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Rule]:
+        """Rules in shadow that would have fired."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleNote]:
+        """The parts of all these rules."""
+
+    @_builtins.property
+    def nearest(self) -> _containers.RepeatedCompositeFieldContainer[Global___Nearest]: ...
+    def __init__(
+        self,
+        *,
+        decision: _common_pb2.Decision | None = ...,
+        shadow: _abc.Iterable[_common_pb2.Rule] | None = ...,
+        entrypoint: _builtins.str = ...,
+        question_json: _builtins.bytes = ...,
+        notes: _abc.Iterable[Global___RuleNote] | None = ...,
+        nearest: _abc.Iterable[Global___Nearest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "entrypoint", b"entrypoint", "nearest", b"nearest", "notes", b"notes", "question_json", b"question_json", "shadow", b"shadow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class RuleNote(_message.Message):
+    """One part of a rule, from its METADATA."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    THREAT_FIELD_NUMBER: _builtins.int
+    SAYS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    file: _builtins.str
+    """Relative to the policies' root."""
+    line: _builtins.int
+    severity: _builtins.str
+    title: _builtins.str
+    description: _builtins.str
+    threat: _builtins.str
+    @_builtins.property
+    def says(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The fixed pieces of the reason it gives, in order."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        file: _builtins.str = ...,
+        line: _builtins.int = ...,
+        severity: _builtins.str = ...,
+        title: _builtins.str = ...,
+        description: _builtins.str = ...,
+        threat: _builtins.str = ...,
+        says: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "file", b"file", "id", b"id", "line", b"line", "says", b"says", "severity", b"severity", "threat", b"threat", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuleNote: _TypeAlias = RuleNote  # noqa: Y015
+
+@_typing.final
+class Nearest(_message.Message):
+    """Something of the call that the site does not allow, and the likest that it does, best first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """path, host, program or tool"""
+    value: _builtins.str
+    @_builtins.property
+    def allowed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        value: _builtins.str = ...,
+        allowed: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "kind", b"kind", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Nearest: _TypeAlias = Nearest  # noqa: Y015
+
+@_typing.final
+class StartShadowRequest(_message.Message):
+    """Pieces of the bundle file, in order; at most 16 MiB in all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTENT_FIELD_NUMBER: _builtins.int
+    content: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        content: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartShadowRequest: _TypeAlias = StartShadowRequest  # noqa: Y015
+
+@_typing.final
+class StartShadowResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def candidate(self) -> Global___Candidate: ...
+    def __init__(
+        self,
+        *,
+        candidate: Global___Candidate | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartShadowResponse: _TypeAlias = StartShadowResponse  # noqa: Y015
+
+@_typing.final
+class StopShadowRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopShadowRequest: _TypeAlias = StopShadowRequest  # noqa: Y015
+
+@_typing.final
+class StopShadowResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def candidate(self) -> Global___Candidate:
+        """With its last counts."""
+
+    def __init__(
+        self,
+        *,
+        candidate: Global___Candidate | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopShadowResponse: _TypeAlias = StopShadowResponse  # noqa: Y015
+
+@_typing.final
+class GetShadowRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetShadowRequest: _TypeAlias = GetShadowRequest  # noqa: Y015
+
+@_typing.final
+class GetShadowResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_UNIX_NS_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    since_unix_ns: _builtins.int
+    """When counting of rules in shadow began: the daemon's start."""
+    decisions: _builtins.int
+    @_builtins.property
+    def candidate(self) -> Global___Candidate:
+        """Not set where none runs."""
+
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShadowSample]:
+        """The last differences of the candidate that runs or ran last, the newest last."""
+
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShadowRule]: ...
+    def __init__(
+        self,
+        *,
+        since_unix_ns: _builtins.int = ...,
+        decisions: _builtins.int = ...,
+        candidate: Global___Candidate | None = ...,
+        samples: _abc.Iterable[Global___ShadowSample] | None = ...,
+        rules: _abc.Iterable[Global___ShadowRule] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "decisions", b"decisions", "rules", b"rules", "samples", b"samples", "since_unix_ns", b"since_unix_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetShadowResponse: _TypeAlias = GetShadowResponse  # noqa: Y015
+
+@_typing.final
+class Candidate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TransitionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class RulesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    STARTED_BY_FIELD_NUMBER: _builtins.int
+    STARTED_UNIX_NS_FIELD_NUMBER: _builtins.int
+    EVALUATED_FIELD_NUMBER: _builtins.int
+    SAME_FIELD_NUMBER: _builtins.int
+    DIFFERED_FIELD_NUMBER: _builtins.int
+    OTHER_RULES_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
+    NO_VERDICT_FIELD_NUMBER: _builtins.int
+    TRANSITIONS_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    revision: _builtins.str
+    digest: _builtins.str
+    key: _builtins.str
+    """Id of the key that signed it."""
+    started_by: _builtins.str
+    started_unix_ns: _builtins.int
+    evaluated: _builtins.int
+    same: _builtins.int
+    differed: _builtins.int
+    other_rules: _builtins.int
+    """The same action, by other rules."""
+    dropped: _builtins.int
+    """Not looked at, because too many came at once."""
+    no_verdict: _builtins.int
+    """It reached no verdict, which counts as a block."""
+    @_builtins.property
+    def transitions(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """"allow>block" and the like."""
+
+    @_builtins.property
+    def rules(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How often a rule decides on the candidate where the action differs."""
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        key: _builtins.str = ...,
+        started_by: _builtins.str = ...,
+        started_unix_ns: _builtins.int = ...,
+        evaluated: _builtins.int = ...,
+        same: _builtins.int = ...,
+        differed: _builtins.int = ...,
+        other_rules: _builtins.int = ...,
+        dropped: _builtins.int = ...,
+        no_verdict: _builtins.int = ...,
+        transitions: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        rules: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differed", b"differed", "digest", b"digest", "dropped", b"dropped", "evaluated", b"evaluated", "key", b"key", "no_verdict", b"no_verdict", "other_rules", b"other_rules", "revision", b"revision", "rules", b"rules", "same", b"same", "started_by", b"started_by", "started_unix_ns", b"started_unix_ns", "transitions", b"transitions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Candidate: _TypeAlias = Candidate  # noqa: Y015
+
+@_typing.final
+class ShadowSample(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_ID_FIELD_NUMBER: _builtins.int
+    TIME_UNIX_NS_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
+    ENFORCED_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    decision_id: _builtins.str
+    time_unix_ns: _builtins.int
+    principal: _builtins.str
+    tool: _builtins.str
+    enforced: _common_pb2.Action.ValueType
+    candidate: _common_pb2.Action.ValueType
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Rule]: ...
+    def __init__(
+        self,
+        *,
+        decision_id: _builtins.str = ...,
+        time_unix_ns: _builtins.int = ...,
+        principal: _builtins.str = ...,
+        tool: _builtins.str = ...,
+        enforced: _common_pb2.Action.ValueType = ...,
+        candidate: _common_pb2.Action.ValueType = ...,
+        rules: _abc.Iterable[_common_pb2.Rule] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "decision_id", b"decision_id", "enforced", b"enforced", "principal", b"principal", "rules", b"rules", "time_unix_ns", b"time_unix_ns", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShadowSample: _TypeAlias = ShadowSample  # noqa: Y015
+
+@_typing.final
+class ShadowRule(_message.Message):
+    """A rule that the site put in shadow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    HITS_FIELD_NUMBER: _builtins.int
+    WOULD_CHANGE_FIELD_NUMBER: _builtins.int
+    LAST_DECISION_ID_FIELD_NUMBER: _builtins.int
+    LAST_REASON_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    hits: _builtins.int
+    would_change: _builtins.int
+    """Hits on calls whose verdict it would have changed."""
+    last_decision_id: _builtins.str
+    last_reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        hits: _builtins.int = ...,
+        would_change: _builtins.int = ...,
+        last_decision_id: _builtins.str = ...,
+        last_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hits", b"hits", "id", b"id", "last_decision_id", b"last_decision_id", "last_reason", b"last_reason", "would_change", b"would_change"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShadowRule: _TypeAlias = ShadowRule  # noqa: Y015

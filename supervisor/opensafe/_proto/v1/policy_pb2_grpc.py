@@ -54,6 +54,26 @@ class PolicyServiceStub:
                 request_serializer=opensafe_dot_v1_dot_policy__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_policy__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/opensafe.v1.PolicyService/Explain',
+                request_serializer=opensafe_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_policy__pb2.ExplainResponse.FromString,
+                _registered_method=True)
+        self.StartShadow = channel.stream_unary(
+                '/opensafe.v1.PolicyService/StartShadow',
+                request_serializer=opensafe_dot_v1_dot_policy__pb2.StartShadowRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_policy__pb2.StartShadowResponse.FromString,
+                _registered_method=True)
+        self.StopShadow = channel.unary_unary(
+                '/opensafe.v1.PolicyService/StopShadow',
+                request_serializer=opensafe_dot_v1_dot_policy__pb2.StopShadowRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_policy__pb2.StopShadowResponse.FromString,
+                _registered_method=True)
+        self.GetShadow = channel.unary_unary(
+                '/opensafe.v1.PolicyService/GetShadow',
+                request_serializer=opensafe_dot_v1_dot_policy__pb2.GetShadowRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_policy__pb2.GetShadowResponse.FromString,
+                _registered_method=True)
 
 
 class PolicyServiceServicer:
@@ -87,6 +107,33 @@ class PolicyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartShadow(self, request_iterator, context):
+        """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
+        "operator" and "reviewer", like the two below.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopShadow(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetShadow(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PolicyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +156,26 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=opensafe_dot_v1_dot_policy__pb2.GetStatusRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_policy__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=opensafe_dot_v1_dot_policy__pb2.ExplainRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_policy__pb2.ExplainResponse.SerializeToString,
+            ),
+            'StartShadow': grpc.stream_unary_rpc_method_handler(
+                    servicer.StartShadow,
+                    request_deserializer=opensafe_dot_v1_dot_policy__pb2.StartShadowRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_policy__pb2.StartShadowResponse.SerializeToString,
+            ),
+            'StopShadow': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopShadow,
+                    request_deserializer=opensafe_dot_v1_dot_policy__pb2.StopShadowRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_policy__pb2.StopShadowResponse.SerializeToString,
+            ),
+            'GetShadow': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetShadow,
+                    request_deserializer=opensafe_dot_v1_dot_policy__pb2.GetShadowRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_policy__pb2.GetShadowResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +286,114 @@ class PolicyService:
             '/opensafe.v1.PolicyService/GetStatus',
             opensafe_dot_v1_dot_policy__pb2.GetStatusRequest.SerializeToString,
             opensafe_dot_v1_dot_policy__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.PolicyService/Explain',
+            opensafe_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
+            opensafe_dot_v1_dot_policy__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartShadow(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/opensafe.v1.PolicyService/StartShadow',
+            opensafe_dot_v1_dot_policy__pb2.StartShadowRequest.SerializeToString,
+            opensafe_dot_v1_dot_policy__pb2.StartShadowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopShadow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.PolicyService/StopShadow',
+            opensafe_dot_v1_dot_policy__pb2.StopShadowRequest.SerializeToString,
+            opensafe_dot_v1_dot_policy__pb2.StopShadowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetShadow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.PolicyService/GetShadow',
+            opensafe_dot_v1_dot_policy__pb2.GetShadowRequest.SerializeToString,
+            opensafe_dot_v1_dot_policy__pb2.GetShadowResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,14 @@ class PolicyServiceStub:
     Finish: _grpc.UnaryUnaryMultiCallable[_policy_pb2.FinishRequest, _policy_pb2.FinishResponse]
     """Uses the permit up and records how the run ended."""
     GetStatus: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetStatusRequest, _policy_pb2.GetStatusResponse]
+    Explain: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ExplainRequest, _policy_pb2.ExplainResponse]
+    """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
+    StartShadow: _grpc.StreamUnaryMultiCallable[_policy_pb2.StartShadowRequest, _policy_pb2.StartShadowResponse]
+    """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
+    "operator" and "reviewer", like the two below.
+    """
+    StopShadow: _grpc.UnaryUnaryMultiCallable[_policy_pb2.StopShadowRequest, _policy_pb2.StopShadowResponse]
+    GetShadow: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetShadowRequest, _policy_pb2.GetShadowResponse]
 
 @_typing.type_check_only
 class PolicyServiceAsyncStub(PolicyServiceStub):
@@ -53,6 +61,14 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     Finish: _aio.UnaryUnaryMultiCallable[_policy_pb2.FinishRequest, _policy_pb2.FinishResponse]  # type: ignore[assignment]
     """Uses the permit up and records how the run ended."""
     GetStatus: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetStatusRequest, _policy_pb2.GetStatusResponse]  # type: ignore[assignment]
+    Explain: _aio.UnaryUnaryMultiCallable[_policy_pb2.ExplainRequest, _policy_pb2.ExplainResponse]  # type: ignore[assignment]
+    """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
+    StartShadow: _aio.StreamUnaryMultiCallable[_policy_pb2.StartShadowRequest, _policy_pb2.StartShadowResponse]  # type: ignore[assignment]
+    """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
+    "operator" and "reviewer", like the two below.
+    """
+    StopShadow: _aio.UnaryUnaryMultiCallable[_policy_pb2.StopShadowRequest, _policy_pb2.StopShadowResponse]  # type: ignore[assignment]
+    GetShadow: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetShadowRequest, _policy_pb2.GetShadowResponse]  # type: ignore[assignment]
 
 class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -87,5 +103,37 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.GetStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.GetStatusResponse, _abc.Awaitable[_policy_pb2.GetStatusResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _policy_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_pb2.ExplainResponse, _abc.Awaitable[_policy_pb2.ExplainResponse]]:
+        """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
+
+    @_abc_1.abstractmethod
+    def StartShadow(
+        self,
+        request_iterator: _MaybeAsyncIterator[_policy_pb2.StartShadowRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_pb2.StartShadowResponse, _abc.Awaitable[_policy_pb2.StartShadowResponse]]:
+        """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
+        "operator" and "reviewer", like the two below.
+        """
+
+    @_abc_1.abstractmethod
+    def StopShadow(
+        self,
+        request: _policy_pb2.StopShadowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_pb2.StopShadowResponse, _abc.Awaitable[_policy_pb2.StopShadowResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetShadow(
+        self,
+        request: _policy_pb2.GetShadowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_pb2.GetShadowResponse, _abc.Awaitable[_policy_pb2.GetShadowResponse]]: ...
 
 def add_PolicyServiceServicer_to_server(servicer: PolicyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

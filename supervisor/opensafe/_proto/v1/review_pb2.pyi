@@ -37,6 +37,10 @@ class Review(_message.Message):
     EXPIRES_UNIX_NS_FIELD_NUMBER: _builtins.int
     DECIDED_BY_FIELD_NUMBER: _builtins.int
     DECIDED_REASON_FIELD_NUMBER: _builtins.int
+    APPROVALS_NEEDED_FIELD_NUMBER: _builtins.int
+    SECONDED_BY_FIELD_NUMBER: _builtins.int
+    TAINTS_FIELD_NUMBER: _builtins.int
+    WORKSPACE_CHANGES_FIELD_NUMBER: _builtins.int
     review_id: _builtins.str
     state: _builtins.str
     """pending, approved, rejected, expired or void."""
@@ -53,8 +57,17 @@ class Review(_message.Message):
     expires_unix_ns: _builtins.int
     decided_by: _builtins.str
     decided_reason: _builtins.str
+    approvals_needed: _builtins.int
+    """Reviewers who must approve, and who already did while another is still needed."""
+    seconded_by: _builtins.str
+    workspace_changes: _builtins.int
+    """Calls since it was parked that may have changed its workspace: the digest does not cover the content of files."""
     @_builtins.property
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Rule]: ...
+    @_builtins.property
+    def taints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What was observed of the session and its sandbox, such as "secret.read"."""
+
     def __init__(
         self,
         *,
@@ -72,10 +85,14 @@ class Review(_message.Message):
         expires_unix_ns: _builtins.int = ...,
         decided_by: _builtins.str = ...,
         decided_reason: _builtins.str = ...,
+        approvals_needed: _builtins.int = ...,
+        seconded_by: _builtins.str = ...,
+        taints: _abc.Iterable[_builtins.str] | None = ...,
+        workspace_changes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "created_unix_ns", b"created_unix_ns", "decided_by", b"decided_by", "decided_reason", b"decided_reason", "digest", b"digest", "expires_unix_ns", b"expires_unix_ns", "principal", b"principal", "review_id", b"review_id", "rules", b"rules", "sandbox_id", b"sandbox_id", "sealed_arguments_json", b"sealed_arguments_json", "session_id", b"session_id", "state", b"state", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals_needed", b"approvals_needed", "call_id", b"call_id", "created_unix_ns", b"created_unix_ns", "decided_by", b"decided_by", "decided_reason", b"decided_reason", "digest", b"digest", "expires_unix_ns", b"expires_unix_ns", "principal", b"principal", "review_id", b"review_id", "rules", b"rules", "sandbox_id", b"sandbox_id", "sealed_arguments_json", b"sealed_arguments_json", "seconded_by", b"seconded_by", "session_id", b"session_id", "state", b"state", "taints", b"taints", "tool", b"tool", "workspace_changes", b"workspace_changes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -188,18 +205,21 @@ class ApproveReviewResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DECISION_FIELD_NUMBER: _builtins.int
+    APPROVALS_MISSING_FIELD_NUMBER: _builtins.int
+    approvals_missing: _builtins.int
     @_builtins.property
     def decision(self) -> _common_pb2.Decision:
-        """What the second evaluation said, with the approval as a fact."""
+        """What the second evaluation said, with the approval as a fact; not set where another reviewer must approve, too."""
 
     def __init__(
         self,
         *,
         decision: _common_pb2.Decision | None = ...,
+        approvals_missing: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals_missing", b"approvals_missing", "decision", b"decision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -242,3 +262,38 @@ class RejectReviewResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RejectReviewResponse: _TypeAlias = RejectReviewResponse  # noqa: Y015
+
+@_typing.final
+class WatchReviewsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchReviewsRequest: _TypeAlias = WatchReviewsRequest  # noqa: Y015
+
+@_typing.final
+class WatchReviewsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVIEW_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def review(self) -> Global___Review: ...
+    def __init__(
+        self,
+        *,
+        review: Global___Review | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["review", b"review"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["review", b"review"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchReviewsResponse: _TypeAlias = WatchReviewsResponse  # noqa: Y015

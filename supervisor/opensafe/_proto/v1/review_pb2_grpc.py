@@ -55,6 +55,11 @@ class ReviewServiceStub:
                 request_serializer=opensafe_dot_v1_dot_review__pb2.RejectReviewRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_review__pb2.RejectReviewResponse.FromString,
                 _registered_method=True)
+        self.WatchReviews = channel.unary_stream(
+                '/opensafe.v1.ReviewService/WatchReviews',
+                request_serializer=opensafe_dot_v1_dot_review__pb2.WatchReviewsRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_review__pb2.WatchReviewsResponse.FromString,
+                _registered_method=True)
 
 
 class ReviewServiceServicer:
@@ -86,6 +91,13 @@ class ReviewServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchReviews(self, request, context):
+        """Each review that waits, then each one that is parked or decided on, as it is then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReviewServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -108,6 +120,11 @@ def add_ReviewServiceServicer_to_server(servicer, server):
                     servicer.RejectReview,
                     request_deserializer=opensafe_dot_v1_dot_review__pb2.RejectReviewRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_review__pb2.RejectReviewResponse.SerializeToString,
+            ),
+            'WatchReviews': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchReviews,
+                    request_deserializer=opensafe_dot_v1_dot_review__pb2.WatchReviewsRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_review__pb2.WatchReviewsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +236,33 @@ class ReviewService:
             '/opensafe.v1.ReviewService/RejectReview',
             opensafe_dot_v1_dot_review__pb2.RejectReviewRequest.SerializeToString,
             opensafe_dot_v1_dot_review__pb2.RejectReviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchReviews(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/opensafe.v1.ReviewService/WatchReviews',
+            opensafe_dot_v1_dot_review__pb2.WatchReviewsRequest.SerializeToString,
+            opensafe_dot_v1_dot_review__pb2.WatchReviewsResponse.FromString,
             options,
             channel_credentials,
             insecure,

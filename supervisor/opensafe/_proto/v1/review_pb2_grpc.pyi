@@ -38,6 +38,8 @@ class ReviewServiceStub:
     ApproveReview: _grpc.UnaryUnaryMultiCallable[_review_pb2.ApproveReviewRequest, _review_pb2.ApproveReviewResponse]
     """Lets exactly the call that was shown run once, judged again on the current bundle."""
     RejectReview: _grpc.UnaryUnaryMultiCallable[_review_pb2.RejectReviewRequest, _review_pb2.RejectReviewResponse]
+    WatchReviews: _grpc.UnaryStreamMultiCallable[_review_pb2.WatchReviewsRequest, _review_pb2.WatchReviewsResponse]
+    """Each review that waits, then each one that is parked or decided on, as it is then."""
 
 @_typing.type_check_only
 class ReviewServiceAsyncStub(ReviewServiceStub):
@@ -49,6 +51,8 @@ class ReviewServiceAsyncStub(ReviewServiceStub):
     ApproveReview: _aio.UnaryUnaryMultiCallable[_review_pb2.ApproveReviewRequest, _review_pb2.ApproveReviewResponse]  # type: ignore[assignment]
     """Lets exactly the call that was shown run once, judged again on the current bundle."""
     RejectReview: _aio.UnaryUnaryMultiCallable[_review_pb2.RejectReviewRequest, _review_pb2.RejectReviewResponse]  # type: ignore[assignment]
+    WatchReviews: _aio.UnaryStreamMultiCallable[_review_pb2.WatchReviewsRequest, _review_pb2.WatchReviewsResponse]  # type: ignore[assignment]
+    """Each review that waits, then each one that is parked or decided on, as it is then."""
 
 class ReviewServiceServicer(metaclass=_abc_1.ABCMeta):
     """For principals with the role "reviewer". Nobody decides on a call of their own."""
@@ -81,5 +85,13 @@ class ReviewServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _review_pb2.RejectReviewRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_review_pb2.RejectReviewResponse, _abc.Awaitable[_review_pb2.RejectReviewResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def WatchReviews(
+        self,
+        request: _review_pb2.WatchReviewsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_review_pb2.WatchReviewsResponse], _abc.AsyncIterator[_review_pb2.WatchReviewsResponse]]:
+        """Each review that waits, then each one that is parked or decided on, as it is then."""
 
 def add_ReviewServiceServicer_to_server(servicer: ReviewServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,23 +22,96 @@ class CreateSessionRequest(_message.Message):
 
     AGENT_FIELD_NUMBER: _builtins.int
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """The agent's name as it shall stand in traces; not an identity."""
     conversation_id: _builtins.str
     """gen_ai.conversation.id of the client's traces."""
+    @_builtins.property
+    def limits(self) -> Global___BudgetLimits:
+        """Ceilings of this session alone. The site's hold as well, so these can only be tighter."""
+
     def __init__(
         self,
         *,
         agent: _builtins.str = ...,
         conversation_id: _builtins.str = ...,
+        limits: Global___BudgetLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "conversation_id", b"conversation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "conversation_id", b"conversation_id", "limits", b"limits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateSessionRequest: _TypeAlias = CreateSessionRequest  # noqa: Y015
+
+@_typing.final
+class BudgetLimits(_message.Message):
+    """A field that is not set takes no limit of its own; 0 allows nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    WALL_S_FIELD_NUMBER: _builtins.int
+    OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    EGRESS_BYTES_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    calls: _builtins.int
+    wall_s: _builtins.int
+    """Run time in seconds."""
+    output_bytes: _builtins.int
+    requests: _builtins.int
+    egress_bytes: _builtins.int
+    tokens: _builtins.int
+    cost_microusd: _builtins.int
+    def __init__(
+        self,
+        *,
+        calls: _builtins.int | None = ...,
+        wall_s: _builtins.int | None = ...,
+        output_bytes: _builtins.int | None = ...,
+        requests: _builtins.int | None = ...,
+        egress_bytes: _builtins.int | None = ...,
+        tokens: _builtins.int | None = ...,
+        cost_microusd: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_cost_microusd", b"_cost_microusd", "_egress_bytes", b"_egress_bytes", "_output_bytes", b"_output_bytes", "_requests", b"_requests", "_tokens", b"_tokens", "_wall_s", b"_wall_s", "calls", b"calls", "cost_microusd", b"cost_microusd", "egress_bytes", b"egress_bytes", "output_bytes", b"output_bytes", "requests", b"requests", "tokens", b"tokens", "wall_s", b"wall_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_cost_microusd", b"_cost_microusd", "_egress_bytes", b"_egress_bytes", "_output_bytes", b"_output_bytes", "_requests", b"_requests", "_tokens", b"_tokens", "_wall_s", b"_wall_s", "calls", b"calls", "cost_microusd", b"cost_microusd", "egress_bytes", b"egress_bytes", "output_bytes", b"output_bytes", "requests", b"requests", "tokens", b"tokens", "wall_s", b"wall_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__calls: _TypeAlias = _typing.Literal["calls"]  # noqa: Y015
+    _WhichOneofArgType__calls: _TypeAlias = _typing.Literal["_calls", b"_calls"]  # noqa: Y015
+    _WhichOneofReturnType__cost_microusd: _TypeAlias = _typing.Literal["cost_microusd"]  # noqa: Y015
+    _WhichOneofArgType__cost_microusd: _TypeAlias = _typing.Literal["_cost_microusd", b"_cost_microusd"]  # noqa: Y015
+    _WhichOneofReturnType__egress_bytes: _TypeAlias = _typing.Literal["egress_bytes"]  # noqa: Y015
+    _WhichOneofArgType__egress_bytes: _TypeAlias = _typing.Literal["_egress_bytes", b"_egress_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__output_bytes: _TypeAlias = _typing.Literal["output_bytes"]  # noqa: Y015
+    _WhichOneofArgType__output_bytes: _TypeAlias = _typing.Literal["_output_bytes", b"_output_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__requests: _TypeAlias = _typing.Literal["requests"]  # noqa: Y015
+    _WhichOneofArgType__requests: _TypeAlias = _typing.Literal["_requests", b"_requests"]  # noqa: Y015
+    _WhichOneofReturnType__tokens: _TypeAlias = _typing.Literal["tokens"]  # noqa: Y015
+    _WhichOneofArgType__tokens: _TypeAlias = _typing.Literal["_tokens", b"_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__wall_s: _TypeAlias = _typing.Literal["wall_s"]  # noqa: Y015
+    _WhichOneofArgType__wall_s: _TypeAlias = _typing.Literal["_wall_s", b"_wall_s"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__calls) -> _WhichOneofReturnType__calls | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_microusd) -> _WhichOneofReturnType__cost_microusd | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__egress_bytes) -> _WhichOneofReturnType__egress_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__output_bytes) -> _WhichOneofReturnType__output_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__requests) -> _WhichOneofReturnType__requests | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens) -> _WhichOneofReturnType__tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wall_s) -> _WhichOneofReturnType__wall_s | None: ...
+
+Global___BudgetLimits: _TypeAlias = BudgetLimits  # noqa: Y015
 
 @_typing.final
 class CreateSessionResponse(_message.Message):
@@ -92,3 +165,53 @@ class CloseSessionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CloseSessionResponse: _TypeAlias = CloseSessionResponse  # noqa: Y015
+
+@_typing.final
+class ReportUsageRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    tokens: _builtins.int
+    """At most 10^9 a report, and not both 0."""
+    cost_microusd: _builtins.int
+    """Millionths of a dollar, at most 10^9 a report."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        cost_microusd: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost_microusd", b"cost_microusd", "session_id", b"session_id", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportUsageRequest: _TypeAlias = ReportUsageRequest  # noqa: Y015
+
+@_typing.final
+class ReportUsageResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENS_FIELD_NUMBER: _builtins.int
+    COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    tokens: _builtins.int
+    """The session's totals."""
+    cost_microusd: _builtins.int
+    def __init__(
+        self,
+        *,
+        tokens: _builtins.int = ...,
+        cost_microusd: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost_microusd", b"cost_microusd", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportUsageResponse: _TypeAlias = ReportUsageResponse  # noqa: Y015

@@ -45,6 +45,11 @@ class SessionServiceStub:
                 request_serializer=opensafe_dot_v1_dot_session__pb2.CloseSessionRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_session__pb2.CloseSessionResponse.FromString,
                 _registered_method=True)
+        self.ReportUsage = channel.unary_unary(
+                '/opensafe.v1.SessionService/ReportUsage',
+                request_serializer=opensafe_dot_v1_dot_session__pb2.ReportUsageRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_session__pb2.ReportUsageResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -64,6 +69,13 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportUsage(self, request, context):
+        """What the agent used up that the daemon can't see. It only ever adds to the session's and the principal's account.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +88,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.CloseSession,
                     request_deserializer=opensafe_dot_v1_dot_session__pb2.CloseSessionRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_session__pb2.CloseSessionResponse.SerializeToString,
+            ),
+            'ReportUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportUsage,
+                    request_deserializer=opensafe_dot_v1_dot_session__pb2.ReportUsageRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_session__pb2.ReportUsageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -133,6 +150,33 @@ class SessionService:
             '/opensafe.v1.SessionService/CloseSession',
             opensafe_dot_v1_dot_session__pb2.CloseSessionRequest.SerializeToString,
             opensafe_dot_v1_dot_session__pb2.CloseSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.SessionService/ReportUsage',
+            opensafe_dot_v1_dot_session__pb2.ReportUsageRequest.SerializeToString,
+            opensafe_dot_v1_dot_session__pb2.ReportUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,6 +36,8 @@ class SessionServiceStub:
     CreateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.CreateSessionRequest, _session_pb2.CreateSessionResponse]
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.CloseSessionRequest, _session_pb2.CloseSessionResponse]
     """Ends the session, its running calls and its sandboxes."""
+    ReportUsage: _grpc.UnaryUnaryMultiCallable[_session_pb2.ReportUsageRequest, _session_pb2.ReportUsageResponse]
+    """What the agent used up that the daemon can't see. It only ever adds to the session's and the principal's account."""
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
@@ -45,6 +47,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     CreateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.CreateSessionRequest, _session_pb2.CreateSessionResponse]  # type: ignore[assignment]
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_pb2.CloseSessionRequest, _session_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """Ends the session, its running calls and its sandboxes."""
+    ReportUsage: _aio.UnaryUnaryMultiCallable[_session_pb2.ReportUsageRequest, _session_pb2.ReportUsageResponse]  # type: ignore[assignment]
+    """What the agent used up that the daemon can't see. It only ever adds to the session's and the principal's account."""
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Sessions are made by the daemon; a client can't name one into being."""
@@ -63,5 +67,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.CloseSessionResponse, _abc.Awaitable[_session_pb2.CloseSessionResponse]]:
         """Ends the session, its running calls and its sandboxes."""
+
+    @_abc_1.abstractmethod
+    def ReportUsage(
+        self,
+        request: _session_pb2.ReportUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.ReportUsageResponse, _abc.Awaitable[_session_pb2.ReportUsageResponse]]:
+        """What the agent used up that the daemon can't see. It only ever adds to the session's and the principal's account."""
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
