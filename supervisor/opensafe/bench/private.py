@@ -85,7 +85,8 @@ class PrivateDaemon:
     ) -> None:
         """Make the directories, /run/opensafe-NAME-… and /var/lib/opensafe-NAME-….
 
-        `roles`: each principal's. `bundle`: another than the built one, signed for the public key in `key`. `more`: further sections of the settings.
+        `roles`: each principal's. `bundle`: another than the built one, signed for the public key in `key`. `more`:
+        further sections of the settings.
         """
         unique = f"opensafe-{name}-{secrets.token_hex(4)}"
         self.run = pathlib.Path("/run", unique)
