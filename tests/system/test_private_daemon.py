@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from opensafe.bench import private
 from opensafe.bench.private import DaemonFailedError, PrivateDaemon
 from opensafe.client import Client
 
@@ -32,6 +33,16 @@ def test_one_that_refuses_to_start_says_why_and_leaves_nothing():
         pytest.fail("the body ran")
     assert not daemon.run.exists()
     assert not daemon.state.exists()
+
+
+def test_one_that_does_not_get_ready_is_stopped(monkeypatch):
+    monkeypatch.setattr(private, "_START_S", 0.01)
+    daemon = PrivateDaemon("test", {"someone": ("developer",)})
+    with pytest.raises(DaemonFailedError, match="was not ready"):
+        daemon.start()
+    assert not alive(daemon.pid)
+    daemon.remove()
+    assert not daemon.run.exists()
 
 
 def test_one_that_dies_meanwhile_is_a_failure():

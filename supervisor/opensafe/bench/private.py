@@ -105,7 +105,6 @@ class PrivateDaemon:
         try:
             return self.start()
         except BaseException:
-            self.stop()
             self.remove()
             raise
 
@@ -132,7 +131,7 @@ class PrivateDaemon:
         return self.run / "principals" / principal / "opensafe.sock"
 
     def start(self) -> Self:
-        """Start, and wait for READY=1. Raises DaemonFailedError where it ends instead, or takes over a minute."""
+        """Start, and wait for READY=1. One that ends instead, or takes over a minute, is a DaemonFailedError."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
             told.bind(f"\0{self.run.name}")  # the abstract namespace: no file to remove
             with self.log.open("ab") as log:
@@ -147,6 +146,9 @@ class PrivateDaemon:
             ended = os.pidfd_open(self.process.pid)
             try:
                 self._await_ready(told, ended)
+            except BaseException:
+                self.stop()
+                raise
             finally:
                 os.close(ended)
         return self
