@@ -24,15 +24,21 @@ from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from .segment import read_fragment, read_lines
 
+#: What is kept of this run's records for readers: at most so many, of so many bytes.
 _RECENT: Final = 10_000
+_RECENT_BYTES: Final = 16 << 20
 
 
 class Written(chain.Sealed, frozen=True):
     """A durable record: the sealed line with the segment and byte offset at which it lies."""
 
-    record: Record
     segment: int
     offset: int
+
+    @property
+    def record(self) -> Record:
+        """The record, read from its line: decoded records would weigh several times as much."""
+        return msgspec.json.decode(self.line, type=Record)
 
 
 class AuditLog:
@@ -46,10 +52,13 @@ class AuditLog:
         self._head = chain.Head()
         self._offset = 0
         self._failure: AuditError | None = None
-        self._queue: list[tuple[Written, asyncio.Future[Written]]] = []
+        #: Set when the log takes no more records.
+        self.failed = asyncio.Event()
+        self._queue: list[tuple[Written, Record, asyncio.Future[Written]]] = []
         self._wake = asyncio.Event()
         self._written = asyncio.Condition()
-        self._recent: deque[Written] = deque(maxlen=_RECENT)
+        self._recent: deque[Written] = deque()
+        self._recent_bytes = 0
         self._opened = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit-sync")
         self._task: asyncio.Task[None] | None = None
@@ -106,18 +115,18 @@ class AuditLog:
             sealed = chain.seal(self._head, msgspec.to_builtins(record))
         except NotCanonicalError as error:
             raise AuditError(f"the record has no canonical form: {error}") from error
-        written = Written(sealed.line, sealed.leaf, sealed.head, record, self._segment, self._offset)
+        written = Written(sealed.line, sealed.leaf, sealed.head, self._segment, self._offset)
         self._head = sealed.head
         self._offset += len(sealed.line) + 1
         future = asyncio.get_running_loop().create_future()
-        self._queue.append((written, future))
+        self._queue.append((written, record, future))
         self._wake.set()
         return await asyncio.shield(future)
 
     async def read(self, last: int, *, follow: bool) -> AsyncIterator[Written]:
         """Yield the `last` most recent records of this run; with `follow` then each new one as it becomes durable.
 
-        A reader that falls more than 10,000 records behind ends with AuditError instead of skipping any.
+        A reader that falls more than 10,000 records or 16 MiB behind ends with AuditError instead of skipping any.
         """
         pending = list(self._recent)[len(self._recent) - min(last, len(self._recent)) :] if last else []
         position = self.durable
@@ -134,7 +143,11 @@ class AuditLog:
                 while not self._recent or self._recent[-1].head.size <= position:
                     await self._written.wait()
             if self._recent[0].head.size > position + 1:
-                raise AuditError("the reader fell behind", limit=f"{_RECENT} records", remedy="Read the segment files.")
+                raise AuditError(
+                    "the reader fell behind",
+                    limit=f"{_RECENT} records, {_RECENT_BYTES} bytes",
+                    remedy="Read the segment files.",
+                )
             fresh = []
             for written in reversed(self._recent):  # from its end: a reader that keeps up never walks it all
                 if written.head.size <= position:
@@ -147,8 +160,9 @@ class AuditLog:
 
     def decision(self, wanted: str) -> DecisionRecord | None:
         """The latest decision with that id or call_id among the last 10,000 records of this run."""
+        needle = wanted.encode()
         for written in reversed(self._recent):
-            record = written.record
+            record = written.record if needle in written.line else None
             if isinstance(record, DecisionRecord) and wanted in (record.decision_id, record.call_id):
                 return record
         return None
@@ -157,7 +171,7 @@ class AuditLog:
         """Write what waits, then end the task and the thread."""
         if self._task is not None:
             while self._queue and self._failure is None:
-                await asyncio.wait([future for _, future in self._queue])
+                await asyncio.wait([future for *_, future in self._queue])
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown(wait=True)
@@ -171,19 +185,25 @@ class AuditLog:
             batch, self._queue = self._queue, []
             if not batch:
                 continue
-            data = b"".join(written.line + b"\n" for written, _ in batch)
+            data = b"".join(written.line + b"\n" for written, *_ in batch)
             try:
                 await loop.run_in_executor(self._thread, self._write, data)
-                for written, _ in batch:
-                    self._fold(written.head.size - 1, written.record)
+                for written, record, _ in batch:
+                    self._fold(written.head.size - 1, record)
             except (OSError, sqlite3.Error, AuditError) as error:
                 self._fail(error, batch)
                 return
-            self._recent.extend(written for written, _ in batch)
-            for written, future in batch:
+            for written, _, future in batch:
+                self._remember(written)
                 future.set_result(written)
             async with self._written:
                 self._written.notify_all()
+
+    def _remember(self, written: Written) -> None:
+        self._recent.append(written)
+        self._recent_bytes += len(written.line)
+        while len(self._recent) > _RECENT or (self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1):
+            self._recent_bytes -= len(self._recent.popleft().line)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -191,13 +211,14 @@ class AuditLog:
             view = view[os.write(self._descriptor, view) :]
         os.fdatasync(self._descriptor)
 
-    def _fail(self, error: Exception, batch: list[tuple[Written, asyncio.Future[Written]]]) -> None:
+    def _fail(self, error: Exception, batch: list[tuple[Written, Record, asyncio.Future[Written]]]) -> None:
         self._failure = AuditError(
             f"the audit log can't be written: {error}",
             value=self._path.name,
             remedy="Nothing executes until it can: free the disk or mend it, then restart the daemon.",
         )
-        for _, future in [*batch, *self._queue]:
+        self.failed.set()
+        for *_, future in [*batch, *self._queue]:
             future.set_exception(self._failure)
             future.exception()
         self._queue = []
