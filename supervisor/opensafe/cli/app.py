@@ -9,7 +9,7 @@ import typer
 from opensafe import __version__
 from opensafe.errors import OpenSafeError
 
-from . import agent, audit, bench, call, doctor, exits, policy, present, review, run_command, sandbox, up
+from . import agent, audit, bench, call, doctor, exits, policy, present, redteam, review, run_command, sandbox, up
 from .exits import Exit
 
 SUMMARY = (
@@ -51,6 +51,7 @@ def build() -> typer.Typer:
     app.add_typer(agent.group, name="agent")
     app.add_typer(audit.group, name="audit")
     app.add_typer(bench.group, name="bench")
+    app.add_typer(redteam.group, name="redteam")
     return app
 
 

@@ -10,7 +10,7 @@ import pytest
 from opensafe.cli.exits import MEANINGS, Exit
 
 ROOT = Path(__file__).resolve().parents[3]
-GROUPS = [[], ["sandbox"], ["review"], ["agent"], ["audit"], ["policy"], ["bench"]]
+GROUPS = [[], ["sandbox"], ["review"], ["agent"], ["audit"], ["policy"], ["bench"], ["redteam"]]
 COMMANDS = [
     ["up"],
     ["doctor"],
@@ -21,6 +21,7 @@ COMMANDS = [
     *[["agent", name] for name in ("ban", "unban", "list")],
     *[["audit", name] for name in ("tail", "verify")],
     *[["bench", name] for name in ("exec", "decision")],
+    ["redteam", "run"],
     ["policy", "status"],
 ]
 

@@ -1,0 +1,83 @@
+"""A case as the question that the daemon would put: through the registry and the normalizer, on an ordinary session.
+
+What a case gives replaces single fields of that session; all else is what the daemon sends for a developer's call.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from opensafe.model.facts import ClassTables
+from opensafe.model.policy_input import PolicyInput
+from opensafe.normalize.tools import Registry
+from opensafe.normalize.urls import parse_host
+from opensafe.policy.subject import call_input
+
+from .cases import Case
+
+_ARGUMENTS_MAX: Final = 4 << 20
+_USAGE: Final = ("calls", "wall_s", "output_bytes", "requests", "egress_bytes", "tokens", "cost_microusd")
+
+#: A developer's session of ten minutes that has used a little of everything.
+_ORDINARY: Final[dict[str, Any]] = {
+    "kind": "call",
+    "principal": {"name": "default", "roles": ["developer"]},
+    "session": {
+        "id": "ses-case",
+        "agent": "coder",
+        "age_s": 600,
+        "counts": {"allow": 20, "block": 1},
+        "window": {"calls_1m": 4, "blocks_10m": 1},
+        "recent_tools": ["Read", "Bash"],
+    },
+    "budget": {"usage": dict.fromkeys(_USAGE, 20), "principal": dict.fromkeys(_USAGE, 100)},
+    "sandbox": {"id": "sb-case", "image_digest": "sha256:" + "5a" * 32},
+}
+
+
+def ask(case: Case, registry: Registry, tables: ClassTables) -> tuple[str, PolicyInput]:
+    """Entry point and question. Raises RequestError where the call is refused before policy sees it.
+
+    ValueError (msgspec.ValidationError) where `given` is no part of a question: the case is wrong, not the call.
+    """
+    asked: dict[str, Any] = {
+        "id": case.id,
+        "call": {"id": case.id, "tool": case.tool, "arguments": {}, "digest": "0" * 64},
+        **_ORDINARY,
+    }
+    entrypoint = case.entrypoint
+    if entrypoint:
+        asked["call"]["arguments"] = case.arguments
+    else:
+        arguments = case.arguments
+        if isinstance(arguments, dict) and case.sealed:
+            call = registry.reopen(case.id, case.tool, arguments)
+        else:
+            text = arguments.encode() if isinstance(arguments, str) else msgspec.json.encode(arguments)
+            call = registry.validate(case.id, case.tool, text, _ARGUMENTS_MAX)
+        entrypoint = registry.entrypoint(case.tool)
+        asked["call"] = msgspec.to_builtins(call_input(call, registry.facts(call, tables)))
+    given = case.given
+    if "egress" in given:
+        given = given | {"egress": _peers(given["egress"], tables)}
+    return entrypoint, msgspec.convert(_over(asked, given), PolicyInput)
+
+
+def _over(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """`whole` with the fields of `part`, objects field by field."""
+    changed = dict(whole)
+    for name, value in part.items():
+        old = whole.get(name)
+        changed[name] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return changed
+
+
+def _peers(egress: dict[str, Any], tables: ClassTables) -> dict[str, Any]:
+    return {name: _peer(value, tables) if name in ("host", "address") else value for name, value in egress.items()}
+
+
+def _peer(text: str, tables: ClassTables) -> dict[str, Any]:
+    fact = parse_host(text, tables=tables)
+    if fact is None:
+        raise ValueError(f"{text!r} names no host")
+    return dict(msgspec.to_builtins(fact))
