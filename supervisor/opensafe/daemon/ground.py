@@ -1,4 +1,4 @@
-"""What the root process puts in place before there are children: archived keys, and the front's and helper's directories.
+"""What the root process puts in place before there are children: archived keys, and the children's directories.
 
 It reads and copies bytes; what they mean is for processes without privilege to find out.
 """

@@ -64,7 +64,7 @@ def read_public(path: pathlib.Path) -> str:
 
 
 def generate(directory: pathlib.Path) -> tuple[pathlib.Path, str]:
-    """Make a key pair in `directory`: the public key's file and its id. Raises InvalidArgument rather than overwrite."""
+    """Make a key pair in `directory`: the public key's file and its id. Raises InvalidArgument: there is one."""
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     private = Ed25519PrivateKey.generate()
     public = private.public_key()

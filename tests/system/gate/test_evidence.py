@@ -216,7 +216,8 @@ async def test_a_forged_allow_is_started_and_named_by_replay(double, recorded):
         os.close(writing)
 
     state = double._path.parent.parent
-    shutil.copytree(recorded / "bundles", state / "bundles", dirs_exist_ok=True)
+    for archive in ("bundles", "keys"):
+        shutil.copytree(recorded / archive, state / archive, dirs_exist_ok=True)
     report, status = verify(state)
     assert status == 0, report  # the forger was careful: the logs agree with each other
     report, status = verify(state, "--replay")
