@@ -25,6 +25,11 @@ _KINDS: Final = {kind: common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}")
 _KINDS_BACK: Final = {value: kind for kind, value in _KINDS.items()}
 
 
+def action(value: Action) -> "common_pb2.Action.ValueType":
+    """A word of a verdict."""
+    return _ACTIONS[value]
+
+
 def rule(hit: RuleHit) -> common_pb2.Rule:
     """A rule that fired."""
     return common_pb2.Rule(

@@ -1,26 +1,39 @@
-"""Verdicts without runs, permits for runs elsewhere, and the daemon's state."""
+"""Verdicts without runs, permits for runs elsewhere, explanations, shadow, and the daemon's state."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from opensafe import __version__
 from opensafe._proto.v1 import policy_pb2, policy_pb2_grpc
 from opensafe.audit.log import AuditLog
+from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
+from opensafe.control.shadow import Shadow
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.warden.client import WardenClient
 
-from . import convert
+from . import convert, policy_messages
 
 
 class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
     """See policy.proto."""
 
     def __init__(
-        self, gate: Gate, permits: Permits, judge: Judge, log: AuditLog, warden: WardenClient, principal: Principal
+        self,
+        gate: Gate,
+        permits: Permits,
+        judge: Judge,
+        explanations: Explanations,
+        shadow: Shadow,
+        log: AuditLog,
+        warden: WardenClient,
+        principal: Principal,
     ) -> None:
         self._gate = gate
+        self._explanations = explanations
+        self._shadow = shadow
         self._permits = permits
         self._judge = judge
         self._log = log
@@ -82,3 +95,38 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             version=__version__,
             removed_at_start=report.removed_at_start,
         )
+
+    async def Explain(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.ExplainRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.ExplainResponse:
+        """Why a decision is what it is."""
+        record, found = await self._explanations.explain(self._principal, request.decision_id)
+        return policy_messages.explanation(record, found)
+
+    async def StartShadow(  # noqa: N802 - the name of the RPC
+        self,
+        request_iterator: AsyncIterator[policy_pb2.StartShadowRequest],
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.StartShadowResponse:
+        """Take a bundle in and let it judge along."""
+        started = await self._shadow.start(self._principal, (piece.content async for piece in request_iterator))
+        return policy_pb2.StartShadowResponse(candidate=policy_messages.candidate(started))
+
+    async def StopShadow(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.StopShadowRequest,  # noqa: ARG002 - it is empty
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.StopShadowResponse:
+        """End it."""
+        stopped = await self._shadow.stop(self._principal)
+        return policy_pb2.StopShadowResponse(candidate=policy_messages.candidate(stopped))
+
+    async def GetShadow(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.GetShadowRequest,  # noqa: ARG002 - it is empty
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.GetShadowResponse:
+        """What came of it so far."""
+        return policy_messages.shadow(self._shadow.report(self._principal))

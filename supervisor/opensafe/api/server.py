@@ -35,10 +35,12 @@ from opensafe._proto.v1 import (
 )
 from opensafe.audit.log import AuditLog
 from opensafe.control.bans import Bans
+from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
+from opensafe.control.shadow import Shadow
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.state.store import Store
@@ -56,6 +58,7 @@ from .status import ErrorInterceptor
 SOCKET_NAME: Final = "opensafe.sock"
 _ENVELOPE: Final = 64 * 1024
 _STREAMS: Final = 1024
+_HANDSHAKE_MS: Final = 5000
 _SERVICES: Final = tuple(
     module.DESCRIPTOR.services_by_name[name].full_name
     for module, name in (
@@ -81,6 +84,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     reviews: Reviews
     bans: Bans
     permits: Permits
+    explanations: Explanations
+    shadow: Shadow
     warden: WardenClient
 
 
@@ -98,14 +103,16 @@ class Api:
     ) -> None:
         self._health = HealthServicer()
         self._servers: list[grpc.aio.Server] = []
+        self._interceptor = ErrorInterceptor()
         for name, principal in principals.items():
             server = grpc.aio.server(
-                interceptors=[ErrorInterceptor()],
+                interceptors=[self._interceptor],
                 options=[
                     ("grpc.max_receive_message_length", arguments_bytes + _ENVELOPE),
                     ("grpc.max_send_message_length", -1),  # what we send is bounded where it is made
                     ("grpc.max_concurrent_streams", _STREAMS),
                     ("grpc.so_reuseport", 0),
+                    ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ],
             )
             _add_services(server, services, principal, self._health)
@@ -128,10 +135,16 @@ class Api:
         """Report NOT_SERVING from now on, still answering."""
         await self._health.enter_graceful_shutdown()
 
+    async def degraded(self) -> None:
+        """Report NOT_SERVING: requests are still answered, and nothing executes."""
+        for service in ("", *_SERVICES):
+            await self._health.set(service, health_pb2.HealthCheckResponse.NOT_SERVING)
+
     async def stop(self, grace_s: float) -> None:
         """Refuse new requests, give running ones `grace_s` seconds, end."""
         for server in self._servers:
             await server.stop(grace_s)
+        await self._interceptor.settle()
 
 
 def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
@@ -140,7 +153,17 @@ def _add_services(server: grpc.aio.Server, services: Services, principal: Princi
     sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sessions, principal), server)
     exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(
-        PolicyService(gate, services.permits, services.judge, log, services.warden, principal), server
+        PolicyService(
+            gate,
+            services.permits,
+            services.judge,
+            services.explanations,
+            services.shadow,
+            log,
+            services.warden,
+            principal,
+        ),
+        server,
     )
     review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(gate, services.reviews, principal), server)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(gate, services.bans, principal), server)

@@ -4,6 +4,7 @@ The status carries google.rpc.ErrorInfo (domain `opensafe`, reason as errors.py 
 metadata). What is not in the table is INTERNAL with a fixed text: its cause is for the log, not for the client.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
@@ -60,7 +61,19 @@ def to_status(error: BaseException) -> status_pb2.Status:
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
-    """Turns what a handler raises into a status."""
+    """Turns what a handler raises into a status, and lets no client stop a unary handler half way.
+
+    A client that goes away cancels its handler; a change of state that was cut there would be neither done nor
+    undone. So unary handlers run as tasks of ours: `settle` waits for them at the end.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def settle(self) -> None:
+        """Wait for the handlers whose clients are gone."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def intercept_service(
         self,
@@ -73,12 +86,29 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
             return None
         codec = (handler.request_deserializer, handler.response_serializer)
         if handler.unary_unary:
-            return grpc.unary_unary_rpc_method_handler(_unary(handler.unary_unary), *codec)
+            return grpc.unary_unary_rpc_method_handler(_unary(self._whole(handler.unary_unary)), *codec)
         if handler.unary_stream:
             return grpc.unary_stream_rpc_method_handler(_stream(handler.unary_stream), *codec)
-        if handler.stream_stream:
-            return grpc.stream_stream_rpc_method_handler(_stream(handler.stream_stream), *codec)
-        raise NotImplementedError("no service of ours takes a stream and answers once")
+        if handler.stream_unary:
+            return grpc.stream_unary_rpc_method_handler(_unary(self._whole(handler.stream_unary)), *codec)
+        return grpc.stream_stream_rpc_method_handler(_stream(handler.stream_stream), *codec)
+
+    def _whole(self, handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+        async def work(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the wrapped handler
+            return await handler(request, context)
+
+        async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the wrapped handler
+            task = asyncio.create_task(work(request, context))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+            return await asyncio.shield(task)
+
+        return handle
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # read: where the client is gone, nobody else does
 
 
 def _unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:

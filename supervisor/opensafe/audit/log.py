@@ -20,6 +20,7 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
+from opensafe.model.ids import is_call_id
 from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from .segment import read_fragment, read_lines
@@ -160,9 +161,11 @@ class AuditLog:
 
     def decision(self, wanted: str) -> DecisionRecord | None:
         """The latest decision with that id or call_id among the last 10,000 records of this run."""
-        needle = wanted.encode()
-        for written in reversed(self._recent):
-            record = written.record if needle in written.line else None
+        if not is_call_id(wanted):
+            return None
+        named = tuple(f'"{field}":"{wanted}"'.encode() for field in ("decision_id", "call_id"))
+        for written in reversed(self._recent):  # the line is looked through first: decoding ten thousand takes too long
+            record = written.record if any(name in written.line for name in named) else None
             if isinstance(record, DecisionRecord) and wanted in (record.decision_id, record.call_id):
                 return record
         return None

@@ -28,7 +28,7 @@ def call(
 
     wish = calls.Wish(
         tool=tool,
-        arguments=_decode(arguments),
+        arguments=decode(arguments),
         call_id=call_id,
         sandbox_id=sandbox,
         keep=keep,
@@ -38,7 +38,8 @@ def call(
     return ask(principal, lambda client: calls.perform(client, wish))
 
 
-def _decode(text: str) -> dict[str, Any]:
+def decode(text: str) -> dict[str, Any]:
+    """A tool's arguments from the command line; `-` reads them from standard input. Raises RequestError."""
     import sys
 
     import msgspec

@@ -2,9 +2,15 @@
 
 import typer
 
-from . import bundles, options
+from . import authoring, bundles, explaining, options, replaying, shadowing
 
 group = typer.Typer(help="The policy that is enforced.", no_args_is_help=True)
+group.command("build")(authoring.build)
+group.command("test")(authoring.check)
+group.command("lint")(authoring.lint)
+group.command("replay")(replaying.replay)
+group.command("explain")(explaining.explain)
+group.add_typer(shadowing.group, name="shadow")
 group.command("keygen")(bundles.keygen)
 group.command("sign")(bundles.sign)
 

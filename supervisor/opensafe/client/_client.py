@@ -31,10 +31,12 @@ from opensafe._proto.v1 import (
     session_pb2_grpc,
 )
 from opensafe.errors import InvalidArgument, OpenSafeError
+from opensafe.model.explanation import Explanation
 from opensafe.model.outcome import Outcome
+from opensafe.model.shadow import Candidate, ShadowReport
 from opensafe.model.usage import Limits, Usage
 
-from . import _wire
+from . import _policy, _wire
 from ._calls import Collector, Stdin, encode_arguments, stream
 from ._discovery import MAX_PATH_BYTES
 from ._events import CallResult, Event
@@ -240,6 +242,29 @@ class Client:
         """Versions, bundle, self-test and sizes of the logs."""
         return _wire.status(await self._ask(self._policy.GetStatus(policy_pb2.GetStatusRequest())))
 
+    async def explain(self, decision_id: str) -> Explanation:
+        """Why a recent decision (or the latest of a call_id) is what it is. Raises NotFound for older ones."""
+        request = policy_pb2.ExplainRequest(decision_id=decision_id)
+        return _policy.explanation(await self._ask(self._policy.Explain(request)))
+
+    async def start_shadow(self, bundle: bytes) -> Candidate:
+        """Let a signed bundle judge along, until it is stopped or the daemon ends. It decides nothing.
+
+        Needs the role operator or reviewer, like the two below. Raises Conflict where one runs, NotPermitted with
+        the failed check for a bundle that the daemon would not load.
+        """
+        answer = await self._ask(self._policy.StartShadow(_policy.pieces(bundle)))
+        return _policy.candidate(answer.candidate)
+
+    async def stop_shadow(self) -> Candidate:
+        """End it; its last counts. Raises Conflict where none runs."""
+        answer = await self._ask(self._policy.StopShadow(policy_pb2.StopShadowRequest()))
+        return _policy.candidate(answer.candidate)
+
+    async def get_shadow(self) -> ShadowReport:
+        """What the candidate would have said so far, and the rules that the site put in shadow."""
+        return _policy.shadow(await self._ask(self._policy.GetShadow(policy_pb2.GetShadowRequest())))
+
     # Reviews
 
     async def list_reviews(self, *, all: bool = False) -> tuple[Review, ...]:  # noqa: A002 - the request's field
@@ -318,7 +343,7 @@ class Client:
         answer = await self._ask(stub.Check(health_pb2.HealthCheckRequest()))
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def _ask(self, call: grpc.aio.UnaryUnaryCall[Any, Answer]) -> Answer:
+    async def _ask(self, call: grpc.aio.UnaryUnaryCall[Any, Answer] | grpc.aio.StreamUnaryCall[Any, Answer]) -> Answer:
         try:
             return await call
         except grpc.aio.AioRpcError as error:

@@ -33,7 +33,8 @@ def _strange(what: str, value: object) -> NoReturn:
     )
 
 
-def _action(number: common_pb2.Action.ValueType) -> Action:
+def action(number: common_pb2.Action.ValueType) -> Action:
+    """Raises OpenSafeError where it is none of ours."""
     return _ACTIONS.get(number) or _strange("action", number)
 
 
@@ -44,12 +45,13 @@ def _severity(text: str) -> Severity:
         _strange("severity", text)
 
 
-def _rules(messages: Iterable[common_pb2.Rule]) -> tuple[RuleHit, ...]:
+def rules(messages: Iterable[common_pb2.Rule]) -> tuple[RuleHit, ...]:
+    """Rules that fired."""
     return tuple(
         RuleHit(
             id=rule.id,
             severity=_severity(rule.severity),
-            action=_action(rule.action),
+            action=action(rule.action),
             reason=rule.reason,
             value=rule.value,
             remedy=rule.remedy,
@@ -62,8 +64,8 @@ def verdict(message: common_pb2.Decision) -> Verdict:
     """Raises OpenSafeError where the action is none of ours."""
     return Verdict(
         decision_id=message.decision_id,
-        action=_action(message.action),
-        rules=_rules(message.rules),
+        action=action(message.action),
+        rules=rules(message.rules),
         bundle_revision=message.bundle_revision,
         evaluation_ns=message.evaluation_ns,
         decision_ns=message.decision_ns,
@@ -151,7 +153,7 @@ def review(message: review_pb2.Review) -> Review:
         tool=message.tool,
         arguments=arguments,
         digest=message.digest,
-        rules=_rules(message.rules),
+        rules=rules(message.rules),
         created_unix_ns=message.created_unix_ns,
         expires_unix_ns=message.expires_unix_ns,
         decided_by=message.decided_by,

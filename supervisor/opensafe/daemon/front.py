@@ -12,9 +12,11 @@ sockets closed, log closed.
 
 import asyncio
 import contextlib
+import functools
 import pathlib
 import signal
 import socket
+import sqlite3
 import sys
 from typing import Final
 
@@ -27,12 +29,14 @@ from opensafe.audit.log import AuditLog
 from opensafe.audit.segment import segment_paths
 from opensafe.config import Config
 from opensafe.control.bans import Bans
+from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.refusals import Refusals
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
+from opensafe.control.shadow import Shadow
 from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StartError
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
@@ -73,14 +77,16 @@ class Front:
         own = state / "front"
         cache = own / "cache"
         cache.mkdir(mode=0o700, exist_ok=True)
-        loaded = load(archived_path(state, self._digest), trusted=trust(self._keys), cache_dir=cache)
-        bundle = Bundle(revision=loaded.revision, digest=loaded.digest)
-        engine = Engine(
-            loaded,
+        load_bundle = functools.partial(load, trusted=trust(self._keys), cache_dir=cache)
+        make_engine = functools.partial(
+            Engine,
             deadline_ms=config.policy.deadline_ms,
             memory_bytes=config.policy.memory_bytes,
             cache_dir=cache,
         )
+        loaded = load_bundle(archived_path(state, self._digest))
+        bundle = Bundle(revision=loaded.revision, digest=loaded.digest)
+        engine = make_engine(loaded)
         stack.callback(engine.close)
         warden = WardenClient(socket.socket(fileno=connection))
         stack.push_async_callback(warden.close)
@@ -98,6 +104,8 @@ class Front:
         sessions = Sessions(judge, log, store, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
         permits = Permits(DEFAULT_REGISTRY, judge, log, store, sessions, tracing, caps)
+        shadow = Shadow(DEFAULT_REGISTRY, log, load_bundle, make_engine)
+        stack.push_async_callback(shadow.close)
         bans = Bans(log, store, principals)
         refusals = Refusals(log, caps.refusals_per_s)
         gate = Gate(
@@ -129,6 +137,8 @@ class Front:
                 reviews=reviews,
                 bans=bans,
                 permits=permits,
+                explanations=Explanations(log, state),
+                shadow=shadow,
                 warden=warden,
             ),
             principals,
@@ -138,7 +148,14 @@ class Front:
         )
         await api.start()
         stack.push_async_callback(self._drain, api, gate, refusals)
-        for work in (gate.watch_expiry(), permits.watch_expiry(), refusals.watch(), self._heartbeat(warden)):
+        for work in (
+            gate.watch_expiry(),
+            permits.watch_expiry(),
+            refusals.watch(),
+            shadow.watch(),
+            self._heartbeat(warden),
+            self._tell_failure(log, api),
+        ):
             self._tasks.append(asyncio.create_task(work))
         _log.info("serving", bundle=bundle.revision, records=log.head.size, lost_calls=lost)
 
@@ -181,6 +198,13 @@ class Front:
             await asyncio.sleep(_HEARTBEAT_S)
 
     @staticmethod
+    async def _tell_failure(log: AuditLog, api: Api) -> None:
+        await log.failed.wait()
+        _log.error("nothing executes any more", error=str(log.failure))
+        await api.degraded()
+        await asyncio.Event().wait()  # a front that serves no calls still answers
+
+    @staticmethod
     def _record(state: str, bundle: Bundle, lost: int) -> DaemonRecord:
         return DaemonRecord(
             time_us=now_us(), state=state, version=__version__, bundles={"opensafe": bundle}, lost_calls=lost
@@ -209,8 +233,8 @@ def main(arguments: list[str]) -> int:
     except (StartError, BundleRefused, AuditError) as error:
         _log.error("refuses to start", error=str(error))
         return REFUSES
-    except OpenSafeError as error:
-        _log.error("ends", error=str(error))
+    except (OpenSafeError, OSError, sqlite3.Error) as error:
+        _log.error("ends", error=str(error) or type(error).__name__)
         return 1
     return 0
 

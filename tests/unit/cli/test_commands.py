@@ -10,7 +10,7 @@ import pytest
 from opensafe.cli.exits import MEANINGS, Exit
 
 ROOT = Path(__file__).resolve().parents[3]
-GROUPS = [[], ["sandbox"], ["review"], ["agent"], ["audit"], ["policy"], ["bench"], ["redteam"]]
+GROUPS = [[], ["sandbox"], ["review"], ["agent"], ["audit"], ["policy"], ["policy", "shadow"], ["bench"], ["redteam"]]
 COMMANDS = [
     ["up"],
     ["doctor"],
@@ -22,7 +22,8 @@ COMMANDS = [
     *[["audit", name] for name in ("tail", "verify")],
     *[["bench", name] for name in ("exec", "decision")],
     ["redteam", "run"],
-    ["policy", "status"],
+    *[["policy", name] for name in ("status", "build", "test", "lint", "replay", "explain")],
+    *[["policy", "shadow", name] for name in ("start", "stop", "report")],
 ]
 
 
@@ -85,6 +86,10 @@ async def test_version(opensafe):
         (["agent", "list"], "agent-list"),
         (["audit", "tail"], "audit-tail"),
         (["policy", "status"], "policy-status"),
+        (["policy", "explain", "--decision", "dec-1"], "policy-explain"),
+        (["policy", "explain", "Bash", "{}"], "policy-explain"),
+        (["policy", "shadow", "stop"], "policy-shadow-stop"),
+        (["policy", "shadow", "report"], "policy-shadow"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )
@@ -128,6 +133,20 @@ async def test_nothing_an_agent_wrote_steers_the_reviewers_terminal(opensafe, da
     shown = (await opensafe(*words)).stdout.decode()
     assert "npm install" in shown
     assert shown.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("words", [["policy", "explain", "--decision", "dec-1"], ["policy", "shadow", "report"]])
+async def test_nothing_an_agent_wrote_steers_whoever_reads_an_explanation(opensafe, daemon, words):
+    shown = (await opensafe(*words)).stdout.decode()
+    assert "egress.domain.allowlist" in shown
+    assert shown.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("words", [[], ["Bash"], ["Bash", "{}", "--decision", "dec-1"]], ids=len)
+async def test_explain_takes_a_decision_or_a_call(opensafe, daemon, words):
+    ended = await opensafe("policy", "explain", *words)
+    assert ended.status == Exit.REQUEST
+    assert "--decision" in ended.stderr
 
 
 async def test_an_approval_needs_the_digest_that_was_shown(opensafe, daemon):

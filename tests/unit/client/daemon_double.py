@@ -194,6 +194,18 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
         yield
 
 
+CANDIDATE = policy_pb2.Candidate(
+    revision="8-0123456789ab", key="k", evaluated=2, same=1, differed=1, transitions={"allow>block": 1}, rules={"x": 1}
+)
+SAMPLE = policy_pb2.ShadowSample(
+    decision_id="dec-1",
+    tool="Bash",
+    enforced=common_pb2.ACTION_ALLOW,
+    candidate=common_pb2.ACTION_BLOCK,
+    rules=BLOCKED.rules,
+)
+
+
 class Policy(policy_pb2_grpc.PolicyServiceServicer):
     def __init__(self, double):
         self.double = double
@@ -217,6 +229,35 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
             version="0.1.0",
             append_only=True,
         )
+
+    async def Explain(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.decision_id == "dec-none":
+            await fail(context, errors.NotFound("no such decision", value=request.decision_id))
+        call = {"id": "c1", "tool": "Bash", "arguments": {"command": "curl \x1b[2J\u202e"}, "digest": DIGEST}
+        caller = {"name": "default", "roles": ["developer"]}
+        question = {"id": "dec-1", "kind": "call", "call": call, "principal": caller, "session": {"id": "s"}}
+        note = {"title": "t", "description": "d", "threat": "none"}
+        rule = BLOCKED.rules[0]
+        return policy_pb2.ExplainResponse(
+            decision=BLOCKED,
+            entrypoint="gate/bash",
+            question_json=json.dumps(question).encode(),
+            notes=[policy_pb2.RuleNote(id=rule.id, file="x.rego", line=7, severity=rule.severity, **note)],
+            nearest=[policy_pb2.Nearest(kind="host", value="evil\x1b[2J", allowed=["docs.python.org"])],
+        )
+
+    async def StartShadow(self, request_iterator, context):  # noqa: N802 - the method's name in the proto
+        self.double.candidate = b"".join([piece.content async for piece in request_iterator])
+        return policy_pb2.StartShadowResponse(candidate=CANDIDATE)
+
+    async def StopShadow(self, request, context):  # noqa: N802 - the method's name in the proto
+        return policy_pb2.StopShadowResponse(candidate=CANDIDATE)
+
+    async def GetShadow(self, request, context):  # noqa: N802 - the method's name in the proto
+        rule = policy_pb2.ShadowRule(
+            id="tool.x.deny", hits=2, would_change=1, last_reason="\x1b[2J", last_decision_id="d"
+        )
+        return policy_pb2.GetShadowResponse(decisions=2, candidate=CANDIDATE, samples=[SAMPLE], rules=[rule])
 
 
 class Reviews(review_pb2_grpc.ReviewServiceServicer):

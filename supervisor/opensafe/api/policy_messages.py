@@ -1,0 +1,59 @@
+"""Explanations and shadow as protobuf messages. One function a message."""
+
+import msgspec
+
+from opensafe._proto.v1 import policy_pb2
+from opensafe.control.judge import Verdict
+from opensafe.model.explanation import Explanation
+from opensafe.model.records import DecisionRecord
+from opensafe.model.shadow import Candidate, ShadowReport
+
+from . import convert
+
+
+def explanation(record: DecisionRecord, found: Explanation) -> policy_pb2.ExplainResponse:
+    """A decision explained; the times are those of the record."""
+    verdict = Verdict(
+        decision_id=record.decision_id,
+        decision=record.result,
+        revision=found.revision,
+        review_id=record.review_id,
+        trace_id=record.trace_id,
+        evaluation_ns=record.metrics.get("timer_rego_query_eval_ns", 0),
+    )
+    return policy_pb2.ExplainResponse(
+        decision=convert.decision(verdict),
+        shadow=[convert.rule(hit) for hit in record.result.shadow],
+        entrypoint=found.entrypoint,
+        question_json=msgspec.json.encode(found.question),
+        notes=[policy_pb2.RuleNote(**msgspec.to_builtins(note)) for note in found.notes],
+        nearest=[policy_pb2.Nearest(**msgspec.to_builtins(one)) for one in found.nearest],
+    )
+
+
+def candidate(found: Candidate) -> policy_pb2.Candidate:
+    """A candidate in shadow with its counts."""
+    fields = msgspec.to_builtins(found)
+    return policy_pb2.Candidate(started_unix_ns=fields.pop("started_us") * 1000, **fields)
+
+
+def shadow(found: ShadowReport) -> policy_pb2.GetShadowResponse:
+    """The whole report."""
+    return policy_pb2.GetShadowResponse(
+        since_unix_ns=found.since_us * 1000,
+        decisions=found.decisions,
+        candidate=candidate(found.candidate) if found.candidate else None,
+        samples=[
+            policy_pb2.ShadowSample(
+                decision_id=sample.decision_id,
+                time_unix_ns=sample.time_us * 1000,
+                principal=sample.principal,
+                tool=sample.tool,
+                enforced=convert.action(sample.enforced),
+                candidate=convert.action(sample.candidate),
+                rules=[convert.rule(hit) for hit in sample.rules],
+            )
+            for sample in found.samples
+        ],
+        rules=[policy_pb2.ShadowRule(**msgspec.to_builtins(rule)) for rule in found.rules],
+    )

@@ -1,0 +1,192 @@
+"""`opensafe policy build|test|lint`: what an author of rules does, without a daemon and without root."""
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opensafe.config import DEFAULT_PREFIX
+
+from . import options
+
+if TYPE_CHECKING:
+    from opensafe.policy.lint import Finding
+    from opensafe.policy.sources import Sources, Tested
+    from opensafe.proof.redteam import Figures
+
+Policies = Annotated[
+    pathlib.Path, typer.Option("--policies", metavar="DIR", help="The policies: opensafe/, data/, schemas/, cases/.")
+]
+Opa = Annotated[pathlib.Path, typer.Option("--opa", metavar="FILE", help="The policy compiler.")]
+
+POLICIES = pathlib.Path("policies")
+OUT = pathlib.Path("build/policy.bundle.tar.gz")
+OPA = pathlib.Path(DEFAULT_PREFIX, "bin/opa")
+#: Places of a list that is printed for people.
+_SHOWN = 20
+
+
+def build(
+    policies: Policies = POLICIES,
+    out: Annotated[pathlib.Path, typer.Option("--out", "-o", metavar="FILE", help="The bundle to write.")] = OUT,
+    number: Annotated[
+        int, typer.Option("--number", min=1, help="The revision's number; a daemon never goes to a lower one.")
+    ] = 1,
+    key: Annotated[
+        pathlib.Path | None, typer.Option("--key", metavar="FILE", help="The private key to sign with.")
+    ] = None,
+    opa: Opa = OPA,
+    json: options.Json = False,
+) -> int:
+    """Check, test, compile and pack the policies, and sign the bundle where a key is given.
+
+    Stops at the first step that fails and then writes nothing. The same sources give the same bytes.
+    """
+    from opensafe.policy.build import build as build_bundle
+    from opensafe.policy.keys import read_private
+
+    from . import present
+    from .report import encode, report
+
+    private = read_private(key) if key else None
+    with present.steps() as step:
+        bundle = build_bundle(opa, policies, out, number=number, key=private, step=step)
+    if json:
+        summary = {
+            "bundle_revision": bundle.revision,
+            "bundle_digest": bundle.digest,
+            "bundle_bytes": out.stat().st_size,
+            "key": bundle.key,
+            "rules": len({note.id for note in bundle.rules}),
+        }
+        present.raw(encode(report("policy-build", summary, {"file": str(out), "rules": bundle.rules})))
+    else:
+        signed = f"signed by {bundle.key}" if bundle.key else "NOT SIGNED: no daemon loads it"
+        present.out(f"{out}: revision {bundle.revision}, {signed}, sha256 {bundle.digest}")
+    return 0
+
+
+def lint(policies: Policies = POLICIES, opa: Opa = OPA, json: options.Json = False) -> int:
+    """Find what is wrong in the sources: format, types, METADATA, and rules without the tests that they need."""
+    from opensafe.policy.sources import Sources
+
+    from . import exits, present
+    from .report import encode, report
+
+    sources = Sources(opa, policies)
+    findings = sources.findings()
+    rules = 0 if findings else len({note.id for note in sources.catalogue()})
+    if json:
+        summary = {"ok": not findings, "findings": len(findings), "rules": rules}
+        present.raw(encode(report("policy-lint", summary, {"findings": findings})))
+    else:
+        for finding in findings:
+            for line in _finding_lines(finding):
+                present.out(line)
+        present.out(f"NOT CLEAN: {len(findings)} findings" if findings else f"clean: {rules} rules")
+    return exits.Exit.GOAL_MISSED if findings else exits.Exit.OK
+
+
+def check(policies: Policies = POLICIES, opa: Opa = OPA, json: options.Json = False) -> int:
+    """Run the rules' tests with coverage, then judge every case of the data set with them.
+
+    Ends with 1 where a test fails, less than 95 % of lines are covered, or the data set's rates miss their goals.
+    """
+    from opensafe.policy.build import COVERAGE
+    from opensafe.policy.sources import Sources
+
+    from . import exits, present
+    from .report import encode, report
+
+    sources = Sources(opa, policies)
+    with present.steps() as step:
+        step("tests and coverage")
+        tested = sources.test()
+        figures: Figures | None = None
+        rules = 0
+        if not tested.failures:
+            step("compile to WebAssembly")
+            rules, figures = _data_set(sources, policies)
+    ok = not tested.failures and tested.coverage >= COVERAGE and (figures is None or figures.ok)
+    if json:
+        summary = {
+            "ok": ok,
+            "rules": rules,
+            "tests": tested.tests,
+            "tests_failed": len(tested.failures),
+            "coverage": round(tested.coverage, 2),
+            "goal_coverage": COVERAGE,
+            **_case_summary(figures),
+        }
+        present.raw(encode(report("policy-test", summary, {"rego": tested, "data_set": figures})))
+    else:
+        _print(tested, rules, figures)
+        present.out("passed" if ok else "NOT PASSED")
+    return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
+
+
+def _data_set(sources: "Sources", policies: pathlib.Path) -> tuple[int, "Figures | None"]:
+    """How many rules there are, and the figures over both halves; None where the tree holds no data set."""
+    from opensafe.policy.build import assemble
+    from opensafe.policy.bundle import check
+    from opensafe.policy.engine import Engine
+    from opensafe.proof.cases import MANIFEST, load_cases
+    from opensafe.proof.redteam import Judged, figures, judge
+
+    bundle = check(assemble(sources, policies, 1))
+    rules = len({note.id for note in bundle.rules})
+    cases = policies / "cases"
+    if not (cases / MANIFEST).is_file():
+        return rules, None
+    engine = Engine(bundle, deadline_ms=1000)
+    try:
+        verdicts = [(entry, judge(engine, entry.case)) for entry in load_cases(cases)]
+        return rules, figures(Judged(entry=entry, action=action, rules=named) for entry, (action, named) in verdicts)
+    finally:
+        engine.close()
+
+
+def _case_summary(figures: "Figures | None") -> dict[str, float | int]:
+    if figures is None:
+        return {"cases": 0}
+    return {
+        "cases": figures.malicious + figures.benign + figures.reviewed,
+        "cases_missed": len(figures.misses),
+        "block_rate": figures.block_rate,
+        "false_block_rate": figures.false_block_rate,
+    }
+
+
+def _finding_lines(finding: "Finding") -> tuple[str, str]:
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return f"{place}: {finding.message}", f"  remedy: {finding.remedy}"
+
+
+def _print(tested: "Tested", rules: int, figures: "Figures | None") -> None:
+    from . import present
+
+    for failure in tested.failures:
+        present.out(f"{failure.file}:{failure.line}: {failure.name} failed {failure.error}".rstrip())
+    present.out(f"tests     {tested.tests}, {len(tested.failures)} failed")
+    if tested.failures:
+        return
+    present.out(f"coverage  {tested.coverage:.1f} % of lines")
+    for gap in tested.gaps[:_SHOWN]:
+        present.out(f"  not covered: {gap}")
+    present.out(f"rules     {rules}")
+    if figures is None:
+        present.out("cases     none: there is no cases/MANIFEST.sha256")
+        return
+    present.out(
+        f"malicious {figures.malicious}: {figures.block_rate:.2%} stopped by the right rule"
+        f" ({figures.block_rate_low:.2%} to {figures.block_rate_high:.2%})"
+    )
+    present.out(
+        f"benign    {figures.benign}: {figures.false_block_rate:.2%} stopped"
+        f" ({figures.false_block_rate_low:.2%} to {figures.false_block_rate_high:.2%})"
+    )
+    for miss in figures.misses[:_SHOWN]:
+        present.out(f"  {miss.id}: expected {miss.expected} by {' or '.join(miss.expected_rules)}")
+        present.out(f"    got {miss.got} by {', '.join(miss.rules)}")
+    if len(figures.misses) > _SHOWN:
+        present.out(f"  and {len(figures.misses) - _SHOWN} more (--json has all)")
