@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import typing
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no type
 
 from opensafe import config, errors
 from opensafe.api import status
-from opensafe.model import limits
+from opensafe.model import limits, records
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -76,6 +77,12 @@ def _status(cls):
     if issubclass(cls, errors.StartError):  # ends the start: no client is there to be told
         return ""
     return code_pb2.Code.Name(status.to_status(cls("")).code)
+
+
+def test_architecture_lists_every_kind_of_record():
+    section = _section((ROOT / "docs/architecture.md").read_text(), "## Records")
+    kinds = {kind.__struct_config__.tag for kind in typing.get_args(records.Record)}
+    assert _rows(section).keys() == kinds
 
 
 def test_every_decision_stands_in_the_index_with_its_title():
