@@ -2,20 +2,32 @@
 
 import hashlib
 import json
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from opensafe.config import DEFAULT_PREFIX
 from opensafe.model.calls import Principal
 from opensafe.model.facts import PathFact
 from opensafe.model.policy_input import BudgetInput, CallInput, PolicyInput, SessionInput
-from opensafe.policy import archive, sign
+from opensafe.model.usage import Usage
+from opensafe.policy import archive, build, sign
 from opensafe.policy.keys import key_id
 from opensafe.policy.manifest import MANIFEST, SIGNATURE, Manifest, revision_of
 from opensafe.policy.native import wat
+from opensafe.policy.sources import Sources
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_OPA = pathlib.Path(DEFAULT_PREFIX) / "bin/opa"
 
 REVISION = "1-000000000000"
+#: A session that did nothing within the last minutes.
+CALM = {"calls_1m": 0, "blocks_10m": 0}
 #: Signs the bundles of these tests.
 KEY = Ed25519PrivateKey.generate()
 TRUSTED = {key_id(KEY.public_key()): KEY.public_key()}
@@ -28,8 +40,8 @@ def question(tool: str = "Bash", *, name: str = "q1", kind: str = "call", **call
         kind=kind,
         call=CallInput(**{"id": "c1", "tool": tool, "arguments": {}, "digest": "d1", **call}),
         principal=Principal(name="default", roles=("developer",)),
-        session=SessionInput(id="s1"),
-        budget=BudgetInput(usage={"calls": 0}),
+        session=SessionInput(id="s1", window=CALM),
+        budget=BudgetInput(usage=Usage().as_budget(), principal=Usage().as_budget()),
     )
 
 
@@ -45,6 +57,40 @@ def repack(members: dict[str, bytes], **manifest: Any) -> bytes:
     old = msgspec.json.decode(members[MANIFEST], type=Manifest)
     fields = msgspec.to_builtins(old) | {"files": files, "revision": revision_of(old.number, files)} | manifest
     return archive.pack(sign.signed({**content, MANIFEST: json.dumps(fields).encode()}, KEY))
+
+
+def site_bundle(
+    directory: pathlib.Path,
+    *,
+    number: int = 1,
+    change: Callable[[dict[str, Any]], object] = lambda _: None,
+    rego: Mapping[str, tuple[str, str]] | None = None,
+    without: str = "",
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """A bundle of this checkout's policies as a site would change them, and the file of the key that signed it.
+
+    change: is handed the settings (the files of policies/data by name). rego: file below policies/opensafe -> a text in
+    it and what shall stand in its place. without: a rule that the bundle's self-test then can't ask for.
+    """
+    policies = directory / f"policies-{number}"
+    shutil.copytree(_ROOT / "policies", policies, ignore=shutil.ignore_patterns("cases"))
+    for name, (old, new) in (rego or {}).items():
+        source = policies / "opensafe" / name
+        text = source.read_text()
+        assert old in text, f"{name} has no {old!r}"
+        source.write_text(text.replace(old, new))
+    settings = build.read_settings(policies)
+    change(settings)
+    for name, value in settings.items():
+        (policies / "data" / f"{name}.json").write_text(json.dumps(value))
+    vectors = policies / "vectors.json"
+    kept = [vector for vector in json.loads(vectors.read_text()) if without not in vector["rules"]]
+    vectors.write_text(json.dumps(kept))
+    members = build.assemble(Sources(_OPA, policies), policies, number)
+    bundle, key = directory / f"{number}.bundle.tar.gz", directory / "key.pub"
+    bundle.write_bytes(archive.pack(sign.signed(members, KEY)))
+    key.write_bytes(KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return bundle, key
 
 
 _GUEST = """
