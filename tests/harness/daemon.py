@@ -15,13 +15,18 @@ __all__ = ["PREFIX", "ROOT", "Daemon", "signal_process"]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _ROLES = {"agent": ("developer",), "other": ("developer",), "reviewer": ("reviewer", "auditor")}
+_MORE_ROLES = {"second": ("reviewer",), "operator": ("operator",)}
 
 
 class Daemon(PrivateDaemon):
-    """`caps` is the text of that section of the settings, `bundle` another one than the shipped, signed for `key`."""
+    """`caps` is the text of that section of the settings, `bundle` another one than the shipped, signed for `key`.
 
-    def __init__(self, *, caps="", bundle=None, key=None):
-        super().__init__("test", _ROLES, bundle=bundle, key=key, more=f"[service]\ndrain_s = 5\n\n[caps]\n{caps}\n")
+    staffed: with a second reviewer and an operator among the principals.
+    """
+
+    def __init__(self, *, caps="", bundle=None, key=None, staffed=False):
+        roles = _ROLES | _MORE_ROLES if staffed else _ROLES
+        super().__init__("test", roles, bundle=bundle, key=key, more=f"[service]\ndrain_s = 5\n\n[caps]\n{caps}\n")
 
     def client(self, principal="agent"):
         """A client on that principal's socket."""

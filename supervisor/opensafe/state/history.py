@@ -82,7 +82,7 @@ class History:
 
     def bans(self) -> list[BanRow]:
         """Bans in force, oldest first."""
-        return sorted(self._bans.values(), key=lambda row: row.banned_us)
+        return sorted(self._bans.values(), key=lambda row: (row.banned_us, row.principal, row.agent))
 
     # ── folding ──────────────────────────────────────────────────────────────────────────────────────────────────
 

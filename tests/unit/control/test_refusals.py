@@ -1,0 +1,60 @@
+"""Refusals are recorded one by one up to a pace, and counted beyond it: none goes unsaid."""
+
+import pytest
+
+from opensafe.control.refusals import Refusals
+from opensafe.errors import Conflict, LimitExceeded
+
+
+class Log:
+    """Keeps what is appended."""
+
+    def __init__(self):
+        self.records = []
+
+    async def append(self, record):
+        self.records.append(record)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("opensafe.control.refusals.time.monotonic", lambda: now[0])
+    return now
+
+
+async def refuse(refusals, principal="agent"):
+    async with refusals.noted(principal, request="ApproveReview rev-1"):
+        raise Conflict("no")
+
+
+async def test_every_refusal_is_on_record_or_counted(clock):
+    log = Log()
+    refusals = Refusals(log, 3)
+    for _ in range(3):
+        with pytest.raises(Conflict):
+            await refuse(refusals)
+    for _ in range(5):
+        with pytest.raises(LimitExceeded, match=r"caps.refusals_per_s = 3"):
+            await refuse(refusals)
+    with pytest.raises(Conflict):
+        await refuse(refusals, "other")
+    assert [record.count for record in log.records] == [1, 1, 1, 1]
+    await refusals.flush()
+    assert sum(record.count for record in log.records) == 9
+    assert (log.records[-1].principal, log.records[-1].count, log.records[-1].reason) == ("agent", 5, "LIMIT_EXCEEDED")
+    await refusals.flush()
+    assert len(log.records) == 5
+    clock[0] += 1
+    with pytest.raises(Conflict):
+        await refuse(refusals)
+
+
+async def test_what_is_not_refused_leaves_nothing():
+    log = Log()
+    async with Refusals(log, 1).noted("agent"):
+        pass
+    with pytest.raises(ZeroDivisionError):
+        async with Refusals(log, 1).noted("agent"):
+            1 / 0  # noqa: B018 - a fault of ours is no refusal
+    assert log.records == []
