@@ -46,6 +46,7 @@ class Caps(_Section, frozen=True):
     running_calls: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 256
     parked_reviews: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 256
     arguments_bytes: Annotated[int, msgspec.Meta(ge=1024, le=64 << 20)] = 4 << 20
+    arguments_bytes_per_s: Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)] = 8 << 20
     retained_output_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 1 << 20
     review_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=604_800)] = 3600
     permit_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 600

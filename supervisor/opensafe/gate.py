@@ -12,6 +12,7 @@ is never run twice: a repeat attaches to the first (`control/live.py`), and afte
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
+from typing import Final
 
 import msgspec
 import structlog
@@ -22,7 +23,7 @@ from opensafe.control.bans import Bans, Subject
 from opensafe.control.history import used_by
 from opensafe.control.judge import Ask, Judge, Judged, Verdict
 from opensafe.control.live import LiveCall, LiveCalls, Submission
-from opensafe.control.refusals import Refusals
+from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.reviews import Reviews, expired, rejected
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
@@ -46,6 +47,9 @@ from opensafe.state.store import Store
 from opensafe.telemetry import semconv
 from opensafe.telemetry.spans import Tracing, describe_outcome
 from opensafe.warden.client import WardenClient
+
+#: Arguments of all open calls together, in bytes.
+_ARGUMENTS_UNDER_WAY: Final = 256 << 20
 
 _log = structlog.get_logger()
 
@@ -80,6 +84,7 @@ class Gate:
         self._tracing = tracing
         self._caps = caps
         self._principals = principals
+        self._flow = Flow(caps.arguments_bytes_per_s)
         self._live = LiveCalls()
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -103,6 +108,7 @@ class Gate:
                 return known
             self._sessions.require_sandbox(submission.principal, submission.sandbox_id)
             self._admit(submission, call)
+            self._flow.take(submission.principal.name, len(submission.arguments_json))
         live = LiveCall(submission, call, self._stdin(submission, call), self._caps.retained_output_bytes)
         self._live.add(live)
         self._spawn(self._carry(live, session.trace_id), f"call-{call.call_id}")
@@ -118,10 +124,10 @@ class Gate:
                 if outcome.kind is not OutcomeKind.REVIEW_PENDING:
                     await self._conclude(live, judged.verdict, outcome)
             except OpenSafeError as error:
-                self._abandon(live, error)
+                await self._abandon(live, error)
             except Exception:  # noqa: BLE001 - a fault of ours must end this call and no other
                 _log.exception("a call failed inside the daemon", call_id=call.call_id)
-                self._abandon(live, OpenSafeError("the daemon failed on this call", remedy="Its log has the cause."))
+                await self._abandon(live, OpenSafeError("the daemon failed on this call", remedy="See its log."))
 
     async def _act(self, live: LiveCall, judged: Judged, approval: ApprovalInput | None) -> Outcome:
         match judged.action:
@@ -165,7 +171,12 @@ class Gate:
         live.finish(outcome)
         self._live.done(live)
 
-    def _abandon(self, live: LiveCall, error: OpenSafeError) -> None:
+    async def _abandon(self, live: LiveCall, error: OpenSafeError) -> None:
+        """End a call that can't go on. One that was decided gets an outcome; another may be sent again."""
+        row = self._store.call(*live.key)
+        if row is not None and row.outcome is None and self._log.failure is None:
+            outcome = Outcome(kind=OutcomeKind.LOST, detail=str(error))
+            await self._record_outcome(live.key, row.decision_id, outcome, "")
         self._live.drop(live)
         live.fail(error)
 
@@ -175,6 +186,7 @@ class Gate:
         """What policy would say now. Recorded, runs nothing, consumes nothing."""
         arrived = time.monotonic_ns()
         session = self._sessions.require(principal, session_id)
+        self._flow.take(principal.name, len(arguments_json))
         call = self._registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
         with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
             judged = await self._judge.judge(
@@ -189,35 +201,43 @@ class Gate:
 
         Raises NotPermitted, NotFound, Conflict; each refusal is on record.
         """
-        async with self._refusals.noted(principal.name, request=f"ApproveReview {review_id}"):
+        async with (
+            self._refusals.noted(principal.name, request=f"ApproveReview {review_id}"),
+            self._reviews.turn(review_id),
+        ):
             row = self._reviews.decidable(principal, review_id)
             live = self._parked(row)
-            self._sessions.require_sandbox(live.submission.principal, row.sandbox_id)
+            asker = live.submission.principal
+            session = self._sessions.require(asker, row.session_id)
+            self._sessions.require_sandbox(asker, row.sandbox_id)
             if await self._reviews.approve(principal, row, digest):
                 return None
-        self._store.unpark(review_id)
-        approval = ApprovalInput(id=review_id, digest=digest, revision=row.revision, approver=principal.name)
-        session = self._sessions.require(live.submission.principal, row.session_id)
-        live.reconsider()
-        verdict = live.verdict
-        self._spawn(self._carry(live, session.trace_id, approval), f"approved-{row.call_id}")
-        return await verdict
+            self._store.unpark(review_id)
+            approval = ApprovalInput(id=review_id, digest=digest, revision=row.revision, approver=principal.name)
+            live.reconsider()
+            self._spawn(self._carry(live, session.trace_id, approval), f"approved-{row.call_id}")
+        return await asyncio.shield(live.verdict)
 
     async def reject(self, principal: Principal, review_id: str, reason: str) -> None:
         """End the parked call; `reason` reaches the agent. Raises as `approve` does."""
-        async with self._refusals.noted(principal.name, request=f"RejectReview {review_id}"):
+        async with (
+            self._refusals.noted(principal.name, request=f"RejectReview {review_id}"),
+            self._reviews.turn(review_id),
+        ):
             row = self._reviews.decidable(principal, review_id)
             await self._reviews.reject(principal, row, reason)
-        await self._end_parked(row, rejected(row, reason))
+            await self._end_parked(row, rejected(row, reason))
 
     async def close_session(self, principal: Principal, session_id: str) -> None:
-        """End the session: its running calls, its parked calls, its sandboxes. Raises NotFound."""
-        self._sessions.require(principal, session_id)
-        for live in self._live.of_session(session_id):
-            live.cancel()
+        """End the session: nothing new is taken, running and parked calls and sandboxes end. Raises NotFound."""
+        await self._sessions.close(principal, session_id)
         for row in self._reviews.of_session(session_id):
             await self._void(row, "the session was closed")
-        await self._sessions.close(principal, session_id)
+        under_way = self._live.of_session(session_id)
+        for live in under_way:
+            live.cancel("the session was closed")
+        await asyncio.gather(*(live.ended() for live in under_way))
+        await self._sessions.remove_sandboxes(session_id)
 
     async def ban(self, principal: Principal, subject: Subject, reason: str) -> tuple[int, int]:
         """Ban, end running calls, void parked ones: returns how many of both. Raises as Bans.ban, on record."""
@@ -244,13 +264,19 @@ class Gate:
     async def watch_expiry(self) -> None:
         """Let parked calls expire; runs until cancelled."""
         while True:
-            row = await self._reviews.next_expired()
-            await self._reviews.record(row, "expired")
-            await self._end_parked(row, expired(row))
+            due = await self._reviews.next_expired()
+            async with self._reviews.turn(due.review_id):
+                row = self._reviews.still_pending(due.review_id)
+                if row is not None:
+                    await self._reviews.record(row, "expired")
+                    await self._end_parked(row, expired(row))
 
-    async def _void(self, row: ReviewRow, why: str) -> None:
-        await self._reviews.record(row, "void", reason=why)
-        await self._end_parked(row, Outcome(kind=OutcomeKind.CANCELLED, detail=why))
+    async def _void(self, due: ReviewRow, why: str) -> None:
+        async with self._reviews.turn(due.review_id):
+            row = self._reviews.still_pending(due.review_id)
+            if row is not None:
+                await self._reviews.record(row, "void", reason=why)
+                await self._end_parked(row, Outcome(kind=OutcomeKind.CANCELLED, detail=why))
 
     async def _end_parked(self, row: ReviewRow, outcome: Outcome) -> None:
         call = self._store.call(row.session_id, row.call_id)
@@ -326,12 +352,12 @@ class Gate:
     def _known(self, submission: Submission, call: ToolCall) -> LiveCall | None:
         live = self._live.get((submission.session_id, submission.call_id))
         if live is not None:
-            _same_request(live.call.digest, call)
+            _same_request(live.call.digest, live.submission.sandbox_id, call, submission)
             return live
         row = self._store.call(submission.session_id, submission.call_id)
         if row is None:
             return None
-        _same_request(row.digest, call)
+        _same_request(row.digest, row.sandbox_id or submission.sandbox_id, call, submission)
         if row.permit:
             raise Conflict("the call_id belongs to a permit", value=submission.call_id)
         return self._restore(submission, call, row)
@@ -366,6 +392,11 @@ class Gate:
                 value=len(self._tasks),
                 limit=f"caps.running_calls = {self._caps.running_calls}",
             )
+        held = self._live.argument_bytes + len(submission.arguments_json)
+        if held > _ARGUMENTS_UNDER_WAY:
+            raise LimitExceeded(
+                "calls under way hold too many bytes of arguments", value=held, limit=_ARGUMENTS_UNDER_WAY
+            )
         if submission.stdin and self._registry.stdin(call) is not None:
             raise InvalidArgument(
                 "the tool feeds standard input itself", value=call.tool, remedy="Send it without stdin."
@@ -390,6 +421,10 @@ class Gate:
         )
 
     async def _record_outcome(self, key: tuple[str, str], decision_id: str, outcome: Outcome, trace_id: str) -> None:
+        row = self._store.call(*key)
+        if row is not None and row.outcome is not None and row.outcome.kind is not OutcomeKind.BLOCKED:
+            _log.error("a call would end twice", call_id=key[1], had=str(row.outcome.kind), now=str(outcome.kind))
+            return
         await self._log.append(
             OutcomeRecord(
                 time_us=now_us(),
@@ -408,8 +443,8 @@ class Gate:
         task.add_done_callback(self._tasks.discard)
 
 
-def _same_request(digest: str, call: ToolCall) -> None:
-    if digest != call.digest:
+def _same_request(digest: str, sandbox_id: str, call: ToolCall, submission: Submission) -> None:
+    if digest != call.digest or sandbox_id != submission.sandbox_id:
         raise Conflict(
             "the call_id was used for another request", value=call.call_id, remedy="Choose a fresh call_id for it."
         )

@@ -30,6 +30,10 @@ _RECENT: Final = 10_000
 _RECENT_BYTES: Final = 16 << 20
 
 
+class StaleIndexError(AuditError):
+    """The state index was folded from another log, or from one that was cut: it has to be built again."""
+
+
 class Written(chain.Sealed, frozen=True):
     """A durable record: the sealed line with the segment and byte offset at which it lies."""
 
@@ -46,7 +50,7 @@ class AuditLog:
     """Append-only writer of one segment. Owns its descriptor, one task and one thread; `close` ends all three."""
 
     def __init__(
-        self, descriptor: int, path: pathlib.Path, fold: Callable[[int, Record], None], segment: int = 0
+        self, descriptor: int, path: pathlib.Path, fold: Callable[[int, Record, str], None], segment: int = 0
     ) -> None:
         self._descriptor = descriptor
         self._segment = segment
@@ -66,17 +70,22 @@ class AuditLog:
         self._path = path
         self._fold = fold
 
-    async def open(self) -> None:
+    async def open(self, known: tuple[int, str] = (0, "")) -> None:
         """Verify what the segment holds, fold each record, account for a torn tail, start writing.
 
-        Raises AuditError where the chain is broken: a log that is not intact is not continued.
+        known: how many records the index holds, and the leaf hash of the last. Raises StaleIndexError where that is no
+        part of this log, AuditError where the chain is broken: a log that is not intact is not continued.
         """
         fragment = read_fragment(self._path)
         lines = _complete(fragment, read_lines(self._path))
         try:
             for link in chain.verify(lines):
-                self._fold(link.index, msgspec.convert(link.record, Record))
+                if link.index + 1 == known[0] and link.leaf != known[1]:
+                    raise StaleIndexError("the index is of another log", value=known[1], limit=link.leaf)
+                self._fold(link.index, msgspec.convert(link.record, Record), link.leaf)
                 self._head = chain.Head(link.index + 1, link.leaf)
+            if self._head.size < known[0]:
+                raise StaleIndexError("the index knows more than the log", value=known[0], limit=self._head.size)
         except chain.ChainBrokenError as error:
             raise AuditError(
                 f"the audit log is not intact: {error}",
@@ -88,7 +97,7 @@ class AuditLog:
         if fragment:
             sealed = chain.seal_torn(self._head, fragment)
             await asyncio.get_running_loop().run_in_executor(self._thread, self._write, b"\n" + sealed.line + b"\n")
-            self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord))
+            self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord), sealed.leaf)
             self._head = sealed.head
             self._offset += len(sealed.line) + 2
         self._opened = self._head.size
@@ -192,7 +201,7 @@ class AuditLog:
             try:
                 await loop.run_in_executor(self._thread, self._write, data)
                 for written, record, _ in batch:
-                    self._fold(written.head.size - 1, record)
+                    self._fold(written.head.size - 1, record, written.leaf)
             except (OSError, sqlite3.Error, AuditError) as error:
                 self._fail(error, batch)
                 return

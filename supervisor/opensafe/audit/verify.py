@@ -106,6 +106,7 @@ class _Verification:
         self._allowed: dict[str, _Allowed] = {}
         self._decision_leaf: dict[str, str] = {}
         self._executed: dict[str, int] = {}
+        self._ended: dict[tuple[str, str], int] = {}
         self._records = 0
         self._decisions = 0
         self._head = chain.GENESIS
@@ -136,16 +137,32 @@ class _Verification:
                 match record:
                     case DecisionRecord():
                         self._decisions += 1
+                        self._check_not_ended(link, record)
                         self._decision_leaf[record.decision_id] = link.leaf
                         if record.result.action is Action.ALLOW and record.subject:
                             self._allowed[link.leaf] = _Allowed(link.index, record.subject)
-                    case OutcomeRecord() if record.outcome.run_ns > 0 and record.outcome.kind not in NEVER_EXECUTED:
-                        if self._decision_leaf.get(record.decision_id) in self._allowed:
-                            self._executed[record.decision_id] = link.index
+                    case OutcomeRecord():
+                        self._check_outcome(link, record)
                     case _:
                         pass
         except chain.ChainBrokenError as error:
             self._found("chain_broken", "audit", error.index, error.why)
+
+    def _check_not_ended(self, link: chain.Link, record: DecisionRecord) -> None:
+        ended = self._ended.get((record.session_id, record.call_id))
+        if ended is not None and record.purpose == "call" and record.result.action is Action.ALLOW:
+            message = f"{record.call_id} was allowed after it had ended in record {ended}"
+            self._found("decided_after_end", "audit", link.index, message)
+
+    def _check_outcome(self, link: chain.Link, record: OutcomeRecord) -> None:
+        key = (record.session_id, record.call_id)
+        if key in self._ended:
+            message = f"{record.call_id} had ended in record {self._ended[key]} already"
+            self._found("ended_twice", "audit", link.index, message)
+        self._ended[key] = link.index
+        executed = record.outcome.run_ns > 0 and record.outcome.kind not in NEVER_EXECUTED
+        if executed and self._decision_leaf.get(record.decision_id) in self._allowed:
+            self._executed[record.decision_id] = link.index
 
     def _read_ledger(self) -> tuple[int, set[str]]:
         count, used, starts = 0, set[str](), set[str]()

@@ -90,7 +90,8 @@ class LiveCall:
         self.decided(verdict)
 
     def reconsider(self) -> None:
-        """A reviewer approved: another verdict will come."""
+        """A reviewer approved: another verdict will come, and from now on the call can be cancelled."""
+        self.parked = False
         self.verdict = asyncio.get_running_loop().create_future()
         self._reconsidered.set()
 
@@ -108,10 +109,17 @@ class LiveCall:
         """Publish the verdict."""
         self.verdict.set_result(verdict)
 
+    async def ended(self) -> None:
+        """Return when the call has its outcome, or failed."""
+        await asyncio.wait((self.outcome,))
+
     def finish(self, outcome: Outcome) -> None:
-        """Publish the end."""
+        """Publish the end. What the call was made of is not needed again: its digest tells a repeat."""
         self.parked = False
         self.journal.close()
+        self.stdin = Stdin.of(None)
+        self.submission = msgspec.structs.replace(self.submission, arguments_json=b"")
+        self.call = msgspec.structs.replace(self.call, arguments={}, sealed={})
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
@@ -156,6 +164,11 @@ class LiveCalls:
     def drop(self, call: LiveCall) -> None:
         """Forget the call: it never came to a durable verdict, so it may be sent again."""
         self._open.pop(call.key, None)
+
+    @property
+    def argument_bytes(self) -> int:
+        """Size of the arguments that open calls hold."""
+        return sum(len(call.submission.arguments_json) for call in self._open.values())
 
     def of_session(self, session_id: str) -> list[LiveCall]:
         """The session's open calls."""

@@ -39,6 +39,28 @@ class Pace:
         return True
 
 
+class Flow:
+    """A token bucket of bytes for each principal: what it may have recorded. Bursts of ten seconds are let through."""
+
+    def __init__(self, per_s: int) -> None:
+        self._per_s = per_s
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str, size: int) -> None:
+        """Use up `size` bytes. Raises LimitExceeded where they are not there."""
+        now, most = time.monotonic(), 10.0 * self._per_s
+        left, since = self._left.get(key, (most, now))
+        left = min(most, left + (now - since) * self._per_s)
+        if size > left:
+            raise LimitExceeded(
+                "too many bytes of arguments within a short time",
+                value=size,
+                limit=f"caps.arguments_bytes_per_s = {self._per_s}",
+                remedy="Send less, or wait some seconds.",
+            )
+        self._left[key] = (left - size, now)
+
+
 class Refusals:
     """Writes the records. `watch` is the task that writes the counted ones; `flush` does so at the end."""
 

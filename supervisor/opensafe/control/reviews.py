@@ -8,6 +8,7 @@ approval as a fact.
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -49,7 +50,7 @@ class Reviews:
         self._log = log
         self._store = store
         self._caps = caps
-        self._deciding: set[str] = set()
+        self._turns: dict[str, asyncio.Lock] = {}
         self._changed = asyncio.Event()
 
     def admit(self, size: int) -> None:
@@ -117,8 +118,30 @@ class Reviews:
         """The session's pending reviews."""
         return [row for row in self.pending() if row.session_id == session_id]
 
+    @asynccontextmanager
+    async def turn(self, review_id: str) -> AsyncIterator[None]:
+        """The right to decide on a review: whoever holds it sees what the one before made of it.
+
+        Approval, rejection, expiry and voiding all take it, so a parked call ends once.
+        """
+        lock = self._turns.setdefault(review_id, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._turns.pop(review_id, None)
+
+    def still_pending(self, review_id: str) -> ReviewRow | None:
+        """The review as it is now, if it waits; to be asked within its `turn`."""
+        row = self._store.review(review_id)
+        return row if row is not None and row.state == "pending" else None
+
     def decidable(self, principal: Principal, review_id: str) -> ReviewRow:
-        """The pending review that `principal` may decide on. Raises NotPermitted, NotFound, Conflict."""
+        """The pending review that `principal` may decide on, within its `turn`.
+
+        Raises NotPermitted, NotFound, Conflict.
+        """
         if REVIEWER not in principal.roles:
             raise NotPermitted(
                 "deciding on reviews needs a role",
@@ -131,7 +154,7 @@ class Reviews:
         row = self.find(principal, review_id)
         if row.principal == principal.name:
             raise NotPermitted("nobody decides on a call of their own", value=principal.name)
-        if row.state != "pending" or review_id in self._deciding:
+        if row.state != "pending":
             raise Conflict("the review is decided", value=row.state, limit="pending")
         if now_us() >= row.expires_us:
             raise Conflict("the review has expired", value=review_id, remedy="The agent must send the call again.")
@@ -144,19 +167,12 @@ class Reviews:
         if row.seconded == principal.name:
             raise Conflict("another reviewer must approve, too", value=principal.name)
         missing = self.needed(row) - (2 if row.seconded else 1)
-        await self._decide(principal, row, "seconded" if missing > 0 else "approved", digest, "")
+        await self.record(row, "seconded" if missing > 0 else "approved", decided_by=principal.name, digest=digest)
         return max(missing, 0)
 
     async def reject(self, principal: Principal, row: ReviewRow, reason: str) -> None:
         """Record a rejection of a `decidable` row."""
-        await self._decide(principal, row, "rejected", row.digest, reason)
-
-    async def _decide(self, principal: Principal, row: ReviewRow, state: str, digest: str, reason: str) -> None:
-        self._deciding.add(row.review_id)
-        try:
-            await self.record(row, state, decided_by=principal.name, digest=digest, reason=reason)
-        finally:
-            self._deciding.discard(row.review_id)
+        await self.record(row, "rejected", decided_by=principal.name, digest=row.digest, reason=reason)
 
     async def record(
         self, row: ReviewRow, state: str, *, decided_by: str = "", digest: str = "", reason: str = ""
@@ -186,8 +202,7 @@ class Reviews:
         """The pending review that expires next, when it does."""
         while True:
             self._changed.clear()
-            pending = [row for row in self._store.reviews(everything=False) if row.review_id not in self._deciding]
-            first = min(pending, key=lambda row: row.expires_us, default=None)
+            first = min(self.pending(), key=lambda row: row.expires_us, default=None)
             wait_s = None if first is None else (first.expires_us - now_us()) / 1e6
             if first is not None and wait_s is not None and wait_s <= 0:
                 return first

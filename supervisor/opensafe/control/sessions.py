@@ -3,6 +3,7 @@
 An object of another principal is reported as not found, so that ids tell nothing.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -124,14 +125,17 @@ class Sessions:
         return row
 
     async def close(self, principal: Principal, session_id: str) -> None:
-        """End the session and its sandboxes."""
+        """Take nothing more for the session. Its calls are the gate's to end, its sandboxes then go."""
         self.require(principal, session_id)
-        for row in self._store.sandboxes(session_id=session_id):
-            await self._delete(row, "deleted")
         await self._log.append(
             SessionRecord(time_us=now_us(), session_id=session_id, principal=principal.name, state="closed")
         )
         self._tracing.end_session(session_id)
+
+    async def remove_sandboxes(self, session_id: str) -> None:
+        """End and remove what the closed session has."""
+        for row in self._store.sandboxes(session_id=session_id):
+            await self._delete(row, "deleted")
 
     async def make_sandbox(
         self, principal: Principal, session_id: str, template: str, limits: SandboxLimits
@@ -167,9 +171,12 @@ class Sessions:
             await self._record(spec.sandbox_id, session, "running", spec)
         finally:
             self._making -= 1
-        row = self._store.sandbox(spec.sandbox_id)
+        row, now = self._store.sandbox(spec.sandbox_id), self._store.session(session_id)
         if row is None:
             raise SandboxError("the sandbox was made and not recorded", value=spec.sandbox_id)
+        if now is None or now.closed:
+            await self._delete(row, "deleted")
+            raise NotFound("the session was closed meanwhile", value=session_id)
         return MadeSandbox(row=row, judged=judged, create_ns=made.create_ns)
 
     def require_sandbox(self, principal: Principal, sandbox_id: str) -> SandboxRow:
@@ -198,9 +205,14 @@ class Sessions:
             session = self._store.session(known[sandbox_id].session_id)
             if session is not None:
                 await self._record(sandbox_id, session, "lost: ended while the daemon was away")
+        for row in self._store.sandboxes():
+            session = self._store.session(row.session_id)
+            if session is None or session.closed:
+                await self._delete(row, "deleted")
         for state in states:
             if state.sandbox_id not in known or state.sandbox_id not in alive:
-                await self._warden.delete_sandbox(state.sandbox_id)
+                with contextlib.suppress(NotFound):
+                    await self._warden.delete_sandbox(state.sandbox_id)
 
     async def end_all(self) -> None:
         """The daemon stops, and with it every sandbox: put that on record."""
@@ -210,7 +222,11 @@ class Sessions:
                 await self._record(row.sandbox_id, session, "daemon stopped")
 
     async def _delete(self, row: SandboxRow, cause: str) -> None:
-        await self._warden.delete_sandbox(row.sandbox_id)
+        with contextlib.suppress(NotFound):  # gone already, which is what was wanted
+            await self._warden.delete_sandbox(row.sandbox_id)
+        current = self._store.sandbox(row.sandbox_id)
+        if current is None or current.ended is not None:
+            return
         session = self._store.session(row.session_id)
         if session is not None:
             await self._record(row.sandbox_id, session, cause)

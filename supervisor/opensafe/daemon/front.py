@@ -25,7 +25,7 @@ import structlog
 
 from opensafe import __version__
 from opensafe.api.server import Api, Services
-from opensafe.audit.log import AuditLog
+from opensafe.audit.log import AuditLog, StaleIndexError
 from opensafe.audit.segment import segment_paths
 from opensafe.config import Config
 from opensafe.control.bans import Bans
@@ -96,7 +96,7 @@ class Front:
         stack.callback(store.close)
         log = AuditLog(audit, segment_paths(state)[-1], store.fold, len(segment_paths(state)) - 1)
         stack.push_async_callback(log.close)
-        await log.open()
+        await log.open(store.tip)
 
         principals = {name: Principal(name=name, roles=settings.roles) for name, settings in config.principals.items()}
         history = History(store)
@@ -169,6 +169,11 @@ class Front:
         finally:
             stopping.cancel()
 
+    def forget_index(self) -> None:
+        """Remove the index: the next start folds the whole log into a fresh one."""
+        for path in (pathlib.Path(self._config.paths.state) / "front").glob("index.sqlite*"):
+            path.unlink()
+
     async def close(self) -> None:
         """Stop."""
         await self._stack.aclose()
@@ -220,6 +225,10 @@ async def _main(connection: int, audit: int, bundle_digest: str, settings: str, 
     try:
         await front.start(connection, audit)
         await front.run(stop)
+    except StaleIndexError as error:
+        _log.error("the index is built again", error=str(error))
+        front.forget_index()
+        raise
     finally:
         await front.close()
 
@@ -230,6 +239,8 @@ def main(arguments: list[str]) -> int:
     connection, audit, bundle_digest, settings, keys = arguments
     try:
         asyncio.run(_main(int(connection), int(audit), bundle_digest, settings, keys))
+    except StaleIndexError:
+        return 1  # the warden starts the front again, which then folds the log anew
     except (StartError, BundleRefused, AuditError) as error:
         _log.error("refuses to start", error=str(error))
         return REFUSES

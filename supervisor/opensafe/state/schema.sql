@@ -4,6 +4,12 @@ CREATE TABLE meta (
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- The leaf hash of the last record folded.
+CREATE TABLE tip (
+    one  INTEGER PRIMARY KEY CHECK (one = 1),
+    leaf TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE sessions (
     session_id      TEXT PRIMARY KEY,
     principal       TEXT NOT NULL,

@@ -57,7 +57,13 @@ class Store:
         """How many records of the log are in here: the index of the next one to fold."""
         return self._folded
 
-    def fold(self, index: int, record: Record) -> None:
+    @property
+    def tip(self) -> tuple[int, str]:
+        """How many records are folded, and the leaf hash of the last: tells whether this is an index of that log."""
+        row = self._db.execute("SELECT leaf FROM tip").fetchone()
+        return self._folded, str(row["leaf"]) if row else ""
+
+    def fold(self, index: int, record: Record, leaf: str = "") -> None:
         """Apply the record at `index` of the log. One already applied is passed over; a gap is an AuditError."""
         if index < self._folded:
             return
@@ -84,6 +90,7 @@ class Store:
                     self.history.fold_refusal(record)
                 case DaemonRecord() | CandidateRecord() | ShadowRecord() | TornRecord():
                     pass
+            self._db.execute("INSERT OR REPLACE INTO tip VALUES (1, ?)", (leaf,))
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (index + 1,))
         self._folded = index + 1
 

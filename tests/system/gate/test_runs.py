@@ -36,8 +36,10 @@ async def test_R1_R2_the_deadline_kills_the_whole_tree_and_a_neighbour_lives(dae
     async for event in neighbour:
         if isinstance(event, Stdout):
             break
-    script = "sleep 1001 & (setsid sleep 1002 &) ; wait"
-    result = await agent.run_call(session, sandbox, "tree", "Bash", {"command": script, "timeout_ms": 300})
+    # From a file: a shell text that leaves something in the background is a reviewer's business.
+    script = {"path": "/workspace/tree.sh", "content": "sleep 1001 &\n(setsid sleep 1002 &)\nwait\n"}
+    await agent.run_call(session, sandbox, "script", "Write", script)
+    result = await agent.run_call(session, sandbox, "tree", "Bash", {"command": "bash tree.sh", "timeout_ms": 300})
     assert result.outcome.kind is OutcomeKind.DEADLINE
     assert "300 ms" in result.outcome.detail
     assert daemon.guest_processes(sandbox) == ["bash", "cat", "init", "run"]
@@ -45,7 +47,9 @@ async def test_R1_R2_the_deadline_kills_the_whole_tree_and_a_neighbour_lives(dae
 
 
 async def test_R4_what_a_call_leaves_in_the_background_ends_with_it(daemon, agent, session, sandbox):
-    result = await agent.run_call(session, sandbox, "daemon", "Bash", {"command": "sleep 1003 > /dev/null 2>&1 &"})
+    script = {"path": "/workspace/leave.sh", "content": "sleep 1003 > /dev/null 2>&1 &\n"}
+    await agent.run_call(session, sandbox, "script", "Write", script)
+    result = await agent.run_call(session, sandbox, "daemon", "Bash", {"command": "bash leave.sh"})
     assert result.outcome.exit_code == 0
     assert daemon.guest_processes(sandbox) == ["init"]
 

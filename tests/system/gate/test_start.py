@@ -1,5 +1,6 @@
 """What makes the daemon refuse to start: a message that names it, exit status 78, nothing left behind."""
 
+import asyncio
 import pathlib
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+from opensafe import errors
 from tests.harness.daemon import PREFIX, ROOT, Daemon
 
 REFUSES = 78
@@ -145,4 +147,22 @@ def test_a_changed_audit_log(daemon):
 def test_the_control_the_same_settings_unchanged_serve(daemon):
     assert PREFIX.is_dir()
     daemon.start()
+    assert daemon.stop() == 0
+
+
+async def test_an_index_that_fits_no_log_is_built_again(daemon):
+    daemon.start()
+    async with daemon.client() as agent:
+        session = await agent.create_session("tester")
+    assert daemon.stop() == 0
+    # The log of another life, under the index of this one.
+    segment = daemon.state / "audit" / "segment-000000.jsonl"
+    await asyncio.to_thread(subprocess.run, ["chattr", "-a", segment], check=True)
+    segment.write_bytes(b"")
+    (daemon.state / "ledger.jsonl").write_bytes(b"")
+    daemon.start()
+    async with daemon.client() as agent:
+        with pytest.raises(errors.NotFound):
+            await agent.close_session(session)
+        assert await agent.create_session("tester")
     assert daemon.stop() == 0

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from opensafe.audit.log import AuditLog
+from opensafe.audit.log import AuditLog, StaleIndexError
 from opensafe.errors import AuditError
 from opensafe.model.chain import verify
 from opensafe.model.records import DaemonRecord
@@ -26,7 +26,7 @@ class Place:
 
     def log(self):
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        return AuditLog(descriptor, self.path, lambda index, record: self.folded.append((index, record)))
+        return AuditLog(descriptor, self.path, lambda index, record, _leaf: self.folded.append((index, record)))
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_RS_19_a_full_disk_fails_this_record_and_every_later_one(tmp_path)
 
 
 async def test_a_record_that_can_not_be_folded_fails_the_log(place):
-    def refuse(index, record):
+    def refuse(index, record, leaf):
         raise AuditError("no")
 
     log = AuditLog(os.open(place.path, os.O_WRONLY | os.O_APPEND), place.path, refuse)
@@ -166,4 +166,19 @@ async def test_read_follows_without_gap(place):
     await log.append(record(4))
     await following
     assert seen == [2, 3, 4]
+    await log.close()
+
+
+async def test_an_index_of_another_log_is_noticed(place):
+    log = place.log()
+    await log.open()
+    first = await log.append(record(1))
+    await log.close()
+    for known in ((1, "f" * 64), (2, first.leaf)):
+        log = place.log()
+        with pytest.raises(StaleIndexError):
+            await log.open(known)
+        await log.close()
+    log = place.log()
+    await log.open((1, first.leaf))
     await log.close()
