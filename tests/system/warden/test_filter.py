@@ -1,11 +1,16 @@
 """What the seccomp profiles answer in the guest, with the same attempt unfiltered beside it."""
 
 import errno
+import hashlib
+import json
 
 import pytest
 
 from opensafe.warden import selftest
 from opensafe.warden.sandbox.control import ControlDriver
+from opensafe.warden.sandbox.profiles import PROFILES
+from opensafe.warden.sandbox.syscalls import NUMBERS
+from tests.system.warden.guest_programs import ANSWERS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -94,13 +99,31 @@ async def test_numbers_of_other_architectures_are_refused(probe):
     assert await probe.confined("syscall", str(0x40000000 + 39)) == f"errno=EXDEV/{errno.EXDEV}"
 
 
+async def test_every_number_answers_as_its_profile_says(box):
+    """0 to 600 and x32: EXDEV but for what the profile names."""
+    profile = PROFILES["default"]
+    allowed, fatal, unavailable, conditional = (
+        {NUMBERS[name] for name in names}
+        for names in (profile.allowed, profile.fatal, profile.unavailable, profile.conditional)
+    )
+    denied = {*range(601), *(0x40000000 + number for number in range(601))}
+    denied -= allowed | fatal | unavailable | conditional
+    script = ("python3", "-c", ANSWERS)
+    done = await box.run(*script, json.dumps(sorted(denied | unavailable)), json.dumps(sorted(allowed | fatal)))
+    assert (done.ended.kind, done.ended.value) == ("exited", 0), done
+    answers = {int(number): answer for number, answer in json.loads(done.text).items()}
+    assert {answers[number] for number in denied} == {"EXDEV"}
+    assert {answers[number] for number in unavailable} == {"ENOSYS"}
+    assert {answers[number] for number in fatal} == {"SIGSYS"}
+    assert not {"EXDEV", "SIGSYS"} & {answers[number] for number in allowed}
+
+
 async def test_the_file_profile_lets_its_program_work(box):
     await box.sh("echo content > /workspace/a")
     done = await box.run("/.opensafe/file", "read", "/workspace", "a", profile="file")
     assert (done.ended.value, done.text) == (0, "content\n")
-    done = await box.run(
-        "/.opensafe/file", "write", "/workspace", "b", "--mode", "600", "--max", "100", stdin=b"new", profile="file"
-    )
+    decided = ("--mode", "600", "--max", "100", "--sha256", hashlib.sha256(b"new").hexdigest())
+    done = await box.run("/.opensafe/file", "write", "/workspace", "b", *decided, stdin=b"new", profile="file")
     assert (done.ended.kind, done.ended.value) == ("exited", 0)
     done = await box.run("/.opensafe/file", "list", "/workspace", ".", profile="file")
     assert done.ended.value == 0

@@ -1,7 +1,8 @@
-"""Profiles compiled to classic BPF by libseccomp, once per process, and handed over through pipes.
+"""Profiles compiled to classic BPF, once per process, and handed over through pipes.
 
-Argument rules are lists of what is allowed, never of what is not: libseccomp compares 64 bits where the kernel
-looks at 32, so "anything but X" would let 0x1_0000_0000 + X pass. What equals an allowed value is allowed.
+Argument rules are lists of what is allowed, never of what is not, and look at the low 32 bits, as the kernel does for
+an int: whatever stands above them, the call is judged by what it will mean. libseccomp makes the same decisions from
+the same tables, which a test holds against each other.
 """
 
 import contextlib
@@ -9,22 +10,23 @@ import errno
 import functools
 import os
 import platform
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-import pyseccomp
-
 from ...errors import HostUnsuitable, InvalidArgument
+from . import bpf
 from .profiles import GUARD, PROFILES, Profile
+from .syscalls import NUMBERS
 
 #: Answer of what is in no list: see profiles.py.
 DENIED: Final = errno.EXDEV
 
 # linux/sched.h: CLONE_NEWCGROUP, NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS.
 _CLONE_NEW: Final = 0x7E020000
-_LOW_32_BITS: Final = 0xFFFFFFFF
-_BINARY_TREE: Final = 2
+# linux/audit.h
+_AUDIT_ARCH_X86_64: Final = 0xC000003E
+#: The highest number for which a sentry runs the filter when it is installed (bpf.py).
+_SENTRY_NUMBERS: Final = 2000
 
 # sys/socket.h
 _AF_INET, _AF_INET6, _AF_NETLINK, _AF_UNIX = 2, 10, 16, 1
@@ -96,15 +98,28 @@ _IOCTLS: Final = {
     "FS_IOC_GETFLAGS": 0x80086601,
 }
 
-#: x86-64 numbers of calls that are newer than the oldest libseccomp supported (2.5.4).
-_NUMBERS: Final = {
-    "cachestat": 451,
-    "fchmodat2": 452,
-    "map_shadow_stack": 453,
-    "statmount": 457,
-    "listmount": 458,
-    "mseal": 462,
-    "quotactl_fd": 443,
+
+def _only(index: int, allowed: Iterable[int], mask: int = bpf.WORD) -> bpf.Switch:
+    """Refuse all values of an argument but these."""
+    return bpf.Switch(bpf.argument(index), dict.fromkeys(allowed, bpf.ALLOW), bpf.errno(DENIED), mask)
+
+
+_SOCKET_TYPE: Final = _only(1, (_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET), mask=_SOCK_TYPE_MASK)
+#: The rules of every call that a profile can allow by its arguments.
+BY_ARGUMENT: Final = {
+    "clone": _only(0, (0,), mask=_CLONE_NEW),
+    "ioctl": _only(1, _IOCTLS.values()),
+    "personality": _only(0, _PERSONALITIES),
+    "prctl": _only(0, _PRCTLS.values()),
+    "socket": bpf.Switch(
+        bpf.argument(0),
+        {
+            **dict.fromkeys((_AF_UNIX, _AF_INET, _AF_INET6), _SOCKET_TYPE),
+            _AF_NETLINK: _only(2, (_NETLINK_ROUTE,)),
+        },
+        bpf.errno(DENIED),
+    ),
+    "socketpair": _only(0, (_AF_UNIX,)),
 }
 
 
@@ -157,48 +172,22 @@ def _pipe(content: bytes) -> Iterator[int]:
 def _compile(profile: Profile, denied: int = DENIED) -> bytes:
     if platform.machine() != "x86_64":
         raise HostUnsuitable("system call numbers are known for x86_64 only", value=platform.machine())
-    made = pyseccomp.SyscallFilter(pyseccomp.ERRNO(denied))
-    made.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.ERRNO(denied))
-    made.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, _BINARY_TREE)
-    for action, names in (
-        (pyseccomp.ALLOW, profile.allowed),
-        (pyseccomp.ERRNO(errno.ENOSYS), profile.unavailable),
-        (pyseccomp.KILL_PROCESS, profile.fatal),
+    return bpf.compiled(decisions(profile, denied))
+
+
+def decisions(profile: Profile, denied: int = DENIED) -> bpf.Switch:
+    """What is looked at, in this order: architecture, number, and arguments of the calls that have rules for them.
+
+    Numbers of the x32 interface have bit 30 set, so that they lie above all of a profile's.
+    """
+    verdicts: dict[int, bpf.Verdict] = {}
+    for names, verdict in (
+        (profile.allowed, bpf.ALLOW),
+        (profile.unavailable, bpf.errno(errno.ENOSYS)),
+        (profile.fatal, bpf.KILL_PROCESS),
     ):
-        for name in sorted(names):
-            made.add_rule(action, _NUMBERS.get(name, name))
-    for name in sorted(profile.conditional):
-        for conditions in _argument_rules(name):
-            made.add_rule(pyseccomp.ALLOW, name, *conditions)
-    with tempfile.TemporaryFile() as file:
-        made.export_bpf(file)
-        file.seek(0)
-        return file.read()
-
-
-def _argument_rules(name: str) -> Iterator[tuple[pyseccomp.Arg, ...]]:
-    match name:
-        case "clone":
-            yield (pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_NEW, 0),)
-        case "personality":
-            for value in _PERSONALITIES:
-                yield (_low(0, value),)
-        case "prctl":
-            for value in _PRCTLS.values():
-                yield (_low(0, value),)
-        case "ioctl":
-            for value in _IOCTLS.values():
-                yield (_low(1, value),)
-        case "socket":
-            for family in (_AF_UNIX, _AF_INET, _AF_INET6):
-                for kind in (_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET):
-                    yield (_low(0, family), pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _SOCK_TYPE_MASK, kind))
-            yield (_low(0, _AF_NETLINK), _low(2, _NETLINK_ROUTE))
-        case "socketpair":
-            yield (_low(0, _AF_UNIX),)
-        case _:
-            raise ValueError(f"{name} has no argument rules")
-
-
-def _low(index: int, value: int) -> pyseccomp.Arg:
-    return pyseccomp.Arg(index, pyseccomp.MASKED_EQ, _LOW_32_BITS, value)
+        verdicts.update(dict.fromkeys((NUMBERS[name] for name in names), verdict))
+    verdicts.update((NUMBERS[name], BY_ARGUMENT[name]) for name in profile.conditional)
+    refused = bpf.errno(denied)
+    by_number = bpf.Switch(bpf.NUMBER, verdicts, refused, frequent=_SENTRY_NUMBERS)
+    return bpf.Switch(bpf.ARCHITECTURE, {_AUDIT_ARCH_X86_64: by_number}, refused)
