@@ -25,7 +25,12 @@ _DAY: Final = 24
 _RECENT_TOOLS: Final = 8
 _SUMS: Final = ", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in FIELDS)
 _ADDED: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in FIELDS)
-_OPEN: Final = "SELECT call_id, session_id, effects, allowed_us FROM calls WHERE outcome IS NULL AND allowed_us > 0"
+# The planner would rather read all calls of a session by its primary key.
+_OPEN: Final = "SELECT call_id, session_id, effects, allowed_us FROM calls INDEXED BY {} WHERE outcome IS NULL"
+_UNDER_WAY: Final = (
+    f"{_OPEN.format('calls_open')} AND allowed_us > 0 AND session_id = ? UNION"
+    f" {_OPEN.format('calls_open_in')} AND allowed_us > 0 AND sandbox_id = ? AND sandbox_id <> '' ORDER BY allowed_us"
+)
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -54,10 +59,7 @@ class History:
 
     def under_way(self, session_id: str, sandbox_id: str, now_us: int) -> Open:
         """Of the calls under way in the session or in the sandbox ("": none)."""
-        rows = self._db.execute(
-            f"{_OPEN} AND session_id = ? UNION {_OPEN} AND sandbox_id = ? AND sandbox_id <> '' ORDER BY allowed_us",
-            (session_id, sandbox_id),
-        ).fetchall()
+        rows = self._db.execute(_UNDER_WAY, (session_id, sandbox_id)).fetchall()
         return Open(
             effects=tuple(msgspec.json.decode(row["effects"], type=tuple[str, ...]) for row in rows),
             wall_us=sum(max(0, now_us - row["allowed_us"]) for row in rows if row["session_id"] == session_id),
