@@ -5,6 +5,7 @@ package opensafe.bash
 
 import data.opensafe.command
 import data.opensafe.config
+import data.opensafe.delete
 import data.opensafe.exec
 import data.opensafe.hit
 import data.opensafe.write
@@ -15,7 +16,7 @@ import data.opensafe.write
 # custom:
 #   id: tool.bash.network.deny
 #   severity: high
-#   threat: information disclosure
+#   threat: I3
 blocks contains hit.block(
 	"tool.bash.network.deny", "high",
 	$"`{item.program}` would talk to a host that is not granted", item.program,
@@ -27,12 +28,29 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Subcommands that talk
+# description: A subcommand that talks to another host (`git push`) is allowed only where the host is named and granted.
+# custom:
+#   id: tool.bash.network.deny
+#   severity: high
+#   threat: I3
+blocks contains hit.block(
+	"tool.bash.network.deny", "high",
+	$"`{item.program}` would talk to a remote that the command does not name", item.program,
+	"Commit, and leave pulling and pushing to a person; or name the remote by URL, with a host of the site's allow list.",
+) if {
+	some item in input.call.commands
+	command.remote(item)
+	not command.hosts_granted
+}
+
+# METADATA
 # title: Other programs given a host
 # description: Any program that is given a host which is not granted, and the shell's own /dev/tcp.
 # custom:
 #   id: tool.bash.network.deny
 #   severity: high
-#   threat: information disclosure
+#   threat: I3
 blocks contains hit.block(
 	"tool.bash.network.deny", "high",
 	$"the command names the host {host.name}, which is not granted", host.name,
@@ -43,34 +61,19 @@ blocks contains hit.block(
 }
 
 # METADATA
-# title: Destruction
-# description: Programs that destroy file systems and devices.
-# custom:
-#   id: tool.bash.destructive.deny
-#   severity: critical
-#   threat: denial of service
-blocks contains hit.block(
-	"tool.bash.destructive.deny", "critical",
-	$"`{name}` destroys a file system or device", name, $"Leave `{name}` out.",
-) if {
-	some name in command.names
-	config.programs.destructive[name]
-}
-
-# METADATA
 # title: Deletion outside the workspace
 # description: Deletes are for the workspace and temporary directories, and never for their roots.
 # custom:
 #   id: tool.bash.destructive.deny
 #   severity: critical
-#   threat: denial of service
+#   threat: T16
 blocks contains hit.block(
 	"tool.bash.destructive.deny", "critical",
 	$"deletes {path.path}, which is outside the workspace or its root", path.path,
 	"Delete named paths beneath /workspace or /tmp only.",
 ) if {
 	some path in input.call.deletes
-	not _deletable(path)
+	not delete.allowed(path)
 }
 
 # METADATA
@@ -79,7 +82,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.bash.destructive.deny
 #   severity: critical
-#   threat: denial of service
+#   threat: T16
 blocks contains hit.block(
 	"tool.bash.destructive.deny", "critical",
 	$"`{item.program} {argument}` writes to a device", argument, "Write to a file beneath /workspace or /tmp.",
@@ -91,12 +94,97 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Work tree elsewhere
+# description: git told to work on another directory, which it may clean or reset.
+# custom:
+#   id: tool.bash.destructive.deny
+#   severity: critical
+#   threat: T16
+blocks contains hit.block(
+	"tool.bash.destructive.deny", "critical",
+	$"`git {argument}` works on another directory", argument, "Run git in its own directory, or with -C and a directory of the workspace.",
+) if {
+	some item in input.call.commands
+	item.program == "git"
+	some argument in item.argv
+	startswith(argument, "--work-tree")
+	not startswith(argument, "--work-tree=/workspace/")
+}
+
+# METADATA
+# title: Git settings
+# description: git told to set, or to take from a template, what runs other programs.
+# custom:
+#   id: tool.write.vcs.deny
+#   severity: critical
+#   threat: T14
+blocks contains hit.block(
+	"tool.write.vcs.deny", "critical",
+	"git is given a setting or template that runs programs later", "git",
+	"Set only names and options that start nothing, such as user.name.",
+) if {
+	some item in input.call.commands
+	item.program == "git"
+	item.opaque == true
+	command.verb(item) in {"config", "init"}
+}
+
+# METADATA
+# title: Truncation outside the workspace
+# description: truncate empties files; outside the workspace that destroys them.
+# custom:
+#   id: tool.bash.destructive.deny
+#   severity: critical
+#   threat: T16
+blocks contains hit.block(
+	"tool.bash.destructive.deny", "critical",
+	$"truncates {path.path}, which is outside the workspace", path.path, "Truncate files beneath /workspace or /tmp only.",
+) if {
+	some item in input.call.commands
+	item.program == "truncate"
+	some path in input.call.writes
+	not write.within(path)
+}
+
+# METADATA
+# title: Background
+# description: Programs that are put into the background and that nobody waits for.
+# custom:
+#   id: tool.bash.background.review
+#   severity: low
+#   threat: D3
+reviews contains hit.review(
+	"tool.bash.background.review", "low",
+	$"`{item.program}` would outlive the call", item.program, "Run it in the foreground, or `wait` for it.",
+) if {
+	some item in input.call.commands
+	not _ends(item)
+}
+
+# METADATA
+# title: Uploads by commands
+# description: A network program that sends a file, even to an allowed host.
+# custom:
+#   id: egress.upload.review
+#   severity: medium
+#   threat: I3
+reviews contains hit.review(
+	"egress.upload.review", "medium",
+	$"`{item.program}` sends a file", item.program, "Ask for a review and say what is sent, or only download.",
+) if {
+	some item in input.call.commands
+	options := config.programs.uploads[item.program]
+	some argument in item.argv
+	_uploads(argument, options)
+}
+
+# METADATA
 # title: Opaque commands
 # description: What the shell grammar can't resolve is shown to a human instead of guessed.
 # custom:
 #   id: tool.bash.opaque.review
 #   severity: medium
-#   threat: tampering
+#   threat: T2
 reviews contains hit.review(
 	"tool.bash.opaque.review", "medium",
 	$"the command can't be read in full: {concat(", ", _reasons)}", concat(", ", _reasons),
@@ -111,7 +199,7 @@ reviews contains hit.review(
 # custom:
 #   id: tool.bash.opaque.review
 #   severity: medium
-#   threat: tampering
+#   threat: T2
 reviews contains hit.review(
 	"tool.bash.opaque.review", "medium",
 	$"`{item.program}` runs what it reads from standard input", item.program,
@@ -127,7 +215,7 @@ reviews contains hit.review(
 # custom:
 #   id: tool.bash.interpreter.review
 #   severity: medium
-#   threat: tampering
+#   threat: T2
 reviews contains hit.review(
 	"tool.bash.interpreter.review", "medium",
 	$"`{item.program}` is given code or an option that starts other programs", item.program,
@@ -174,7 +262,30 @@ _reasons := input.call.opaque_reasons if count(input.call.opaque_reasons) > 0
 
 else := ["unresolved"]
 
-_deletable(path) if {
-	write.within(path)
-	not path.path in {"/workspace", "/tmp", "/var/tmp"}
+_ends(item) if {
+	item.position in {"top", "pipe", "substitution", "condition", "function"}
+	_attached(item)
+}
+
+_ends(item) if {
+	item.position == "background"
+	_attached(item)
+	_awaited
+}
+
+_attached(item) if {
+	not config.programs.detaching[item.program]
+	every wrapper in item.via { not config.programs.detaching[wrapper] }
+}
+
+_awaited if {
+	some item in input.call.commands
+	item.program in {"wait", "kill", "fg", "pkill"}
+}
+
+_uploads(argument, options) if options[split(argument, "=")[0]]
+
+_uploads(argument, _) if {
+	some prefix in ["@", "-d@", "--data=@", "-F"]
+	startswith(argument, prefix)
 }

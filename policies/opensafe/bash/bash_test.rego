@@ -262,14 +262,14 @@ test_block_default_deny_module_late if {
 	sample.blocked_by(verdict, "default.deny")
 }
 
-test_block_default_deny_git_push if {
+test_block_tool_bash_network_deny_push if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-C`, `sub`, `push`])]))
-	sample.blocked_by(verdict, "default.deny")
+	sample.blocked_by(verdict, "tool.bash.network.deny")
 }
 
-test_block_default_deny_clone_without_host if {
+test_block_tool_bash_network_deny_clone_without_host if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `clone`, `https://docs.python.org/x.git`])]))
-	sample.blocked_by(verdict, "default.deny")
+	sample.blocked_by(verdict, "tool.bash.network.deny")
 }
 
 test_allow_tool_bash_workspace_allow_clone if {
@@ -319,4 +319,124 @@ test_block_default_deny_behind_a_network_wrapper if {
 		"hosts": [sample.host("docs.python.org", ["allowed"])],
 	}))
 	sample.blocked_by(verdict, "default.deny")
+}
+
+test_review_tool_bash_background_review if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`, `srv.py`]), {"position": "background"})]))
+	sample.reviewed_by(verdict, "tool.bash.background.review")
+}
+
+test_review_tool_bash_background_review_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.with_field(sample.command([`python3`, `srv.py`]), {"position": "background"}), {"via": ["nohup"]})]))
+	sample.reviewed_by(verdict, "tool.bash.background.review")
+}
+
+test_review_tool_bash_background_review_3 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.with_field(sample.command([`python3`, `srv.py`]), {"position": "background"}), {"via": ["setsid"]}), sample.command([`wait`])]))
+	sample.reviewed_by(verdict, "tool.bash.background.review")
+}
+
+test_allow_tool_bash_background_review if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`, `srv.py`]), {"position": "background"}), sample.command([`wait`])]))
+	sample.allowed(verdict, "tool.bash.background.review")
+}
+
+test_allow_tool_bash_background_review_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`, `srv.py`]), {"position": "background"}), sample.command([`pytest`]), sample.command([`kill`, `%1`])]))
+	sample.allowed(verdict, "tool.bash.background.review")
+}
+
+test_allow_tool_bash_background_review_3 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `srv.py`])]))
+	sample.allowed(verdict, "tool.bash.background.review")
+}
+
+test_missing_tool_bash_background_review if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`make`])]), "/call/commands/0/position"))
+	sample.reviewed_by(verdict, "tool.bash.background.review")
+}
+
+test_review_egress_upload_review if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `-T`, `a.txt`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.reviewed_by(verdict, "egress.upload.review")
+}
+
+test_review_egress_upload_review_2 if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `-d`, `@a.txt`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.reviewed_by(verdict, "egress.upload.review")
+}
+
+test_review_egress_upload_review_3 if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `--form=f=@a`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.reviewed_by(verdict, "egress.upload.review")
+}
+
+test_allow_egress_upload_review if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `-o`, `a.html`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.upload.review")
+}
+
+test_missing_egress_upload_review_argv if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `-T`, `a.txt`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/commands/0/argv"))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_block_tool_bash_destructive_deny_truncate if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`truncate`])], "writes": [sample.path("/etc/passwd", ["system"])]}))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_allow_tool_bash_opaque_review_here_document if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`]), {"redirects": [{"op": "<<", "fd": null, "target": "print(1)"}]})]))
+	sample.allowed(verdict, "tool.bash.opaque.review")
+}
+
+test_allow_tool_bash_opaque_review_here_document_shell if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`bash`]), {"redirects": [{"op": "<<", "fd": null, "target": "ls"}]})]))
+	sample.allowed(verdict, "tool.bash.opaque.review")
+}
+
+test_review_tool_bash_interpreter_review_here_document if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`]), {"redirects": [{"op": "<<", "fd": null, "target": "import socket"}]})]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_review_tool_bash_opaque_review_here_document_in_pipe if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`]), {"position": "pipe", "redirects": [{"op": "<<", "fd": null, "target": "print(1)"}]})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_review_tool_bash_opaque_review_here_document_and_output if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`]), {"redirects": [{"op": "<", "fd": null, "target": "a"}, {"op": ">", "fd": null, "target": "b"}]})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_allow_tool_bash_opaque_review_here_document_and_output if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`, `-`]), {"redirects": [{"op": "<<", "fd": null, "target": "print(1)"}, {"op": ">", "fd": null, "target": "b"}]})]))
+	sample.allowed(verdict, "tool.bash.opaque.review")
+}
+
+test_block_tool_write_vcs_deny_setting if {
+	item := sample.with_field(sample.command([`git`, `config`, `core.sshCommand`, `id`]), {"opaque": true})
+	sample.blocked_by(sample.judge("bash", sample.bash([item])), "tool.write.vcs.deny")
+}
+
+test_allow_tool_write_vcs_deny_setting if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `config`, `user.name`, `Dev`])]))
+	sample.allowed(verdict, "tool.write.vcs.deny")
+}
+
+test_block_tool_bash_destructive_deny_work_tree if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `--work-tree=/`, `clean`, `-xfd`])]))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_allow_tool_bash_workspace_allow_own_module if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-m`, `app`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_review_tool_bash_interpreter_review_lua if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`lua`, `-e`, `os.execute("id")`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }

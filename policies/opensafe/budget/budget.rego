@@ -1,6 +1,6 @@
 # METADATA
 # title: Budget
-# description: What a session may use up in all.
+# description: What a session may use up in all, and a principal within a day. What is not counted is over its limit.
 package opensafe.budget
 
 import data.opensafe.config
@@ -8,23 +8,84 @@ import data.opensafe.hit
 
 # METADATA
 # title: Calls
-# description: The number of calls of a session, bounded by its own limit and by the site's ceiling.
+# description: The number of calls, bounded by the session's own limit and by the site's ceilings.
 # custom:
 #   id: budget.calls.ceiling
 #   severity: medium
-#   threat: denial of service
-blocks contains hit.block(
-	"budget.calls.ceiling", "medium",
-	$"the session has used {_used} calls of {_limit}", _used, "Open a new session.",
-) if {
-	not _within
+#   threat: D8
+blocks contains hit.block("budget.calls.ceiling", "medium", _reason("calls"), _used("calls"), _remedy) if {
+	not _within("calls")
 }
 
-_within if {
-	input.budget.usage.calls >= 0
-	input.budget.usage.calls < _limit
+# METADATA
+# title: Time
+# description: Seconds that calls ran.
+# custom:
+#   id: budget.wall.ceiling
+#   severity: medium
+#   threat: D8
+blocks contains hit.block("budget.wall.ceiling", "medium", _reason("wall_s"), _used("wall_s"), _remedy) if {
+	not _within("wall_s")
 }
 
-_limit := min({config.ceilings.calls, object.get(input, ["budget", "limits", "calls"], config.ceilings.calls)})
+# METADATA
+# title: Cost
+# description: Tokens and money, as far as observed or declared.
+# custom:
+#   id: budget.cost.ceiling
+#   severity: high
+#   threat: D8
+blocks contains hit.block("budget.cost.ceiling", "high", _reason(key), _used(key), _remedy) if {
+	some key in ["tokens", "cost_microusd"]
+	not _within(key)
+}
 
-_used := object.get(input, ["budget", "usage", "calls"], "an unknown number of")
+# METADATA
+# title: Bytes sent
+# description: Bytes sent to the network, those of this connection included.
+# custom:
+#   id: egress.bytes.budget
+#   severity: high
+#   threat: D8
+network_blocks contains hit.block("egress.bytes.budget", "high", _reason("egress_bytes"), _used("egress_bytes"), _remedy) if {
+	not _bytes
+}
+
+# METADATA
+# title: Requests
+# description: Connections and requests to the network.
+# custom:
+#   id: egress.requests.budget
+#   severity: medium
+#   threat: D8
+network_blocks contains hit.block("egress.requests.budget", "medium", _reason("requests"), _used("requests"), _remedy) if {
+	not _within("requests")
+}
+
+_within(key) if {
+	input.budget.usage[key] >= 0
+	input.budget.usage[key] < _limit(key)
+	input.budget.principal[key] >= 0
+	input.budget.principal[key] < config.ceilings.principal[key]
+}
+
+_bytes if {
+	_within("egress_bytes")
+	not input.kind == "egress"
+}
+
+_bytes if {
+	_within("egress_bytes")
+	input.egress.bytes_sent >= 0
+	input.budget.usage.egress_bytes + input.egress.bytes_sent <= _limit("egress_bytes")
+}
+
+_limit(key) := min({config.ceilings.session[key], object.get(input, ["budget", "limits", key], config.ceilings.session[key])})
+
+_reason(key) := $"{_used(key)} of {_limit(key)} {key} are used, and by the principal within a day {_spent(key)} of {config.ceilings.principal[key]}"
+
+_remedy := "Open a new session; or wait, where it is the principal's day that is used up."
+
+_used(key) := object.get(input, ["budget", "usage", key], "an unknown number of")
+
+_spent(key) := object.get(input, ["budget", "principal", key], "an unknown number of")

@@ -36,3 +36,183 @@ test_missing_budget_calls_ceiling_budget if {
 	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`python3`, `test_suite.py`])]), "/budget"))
 	sample.blocked_by(verdict, "budget.calls.ceiling")
 }
+
+test_block_budget_wall_ceiling if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"wall_s": 900000000000}}}))
+	sample.blocked_by(verdict, "budget.wall.ceiling")
+}
+
+test_block_budget_wall_ceiling_own if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"wall_s": 5}, "limits": {"wall_s": 5}}}))
+	sample.blocked_by(verdict, "budget.wall.ceiling")
+}
+
+test_block_budget_wall_ceiling_principal if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"principal": {"wall_s": 900000000000}}}))
+	sample.blocked_by(verdict, "budget.wall.ceiling")
+}
+
+test_allow_budget_wall_ceiling if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"wall_s": 4}, "limits": {"wall_s": 5}}}))
+	sample.allowed(verdict, "budget.wall.ceiling")
+}
+
+test_missing_budget_wall_ceiling if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/budget/usage/wall_s"))
+	sample.blocked_by(verdict, "budget.wall.ceiling")
+}
+
+test_missing_budget_wall_ceiling_principal if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/budget/principal/wall_s"))
+	sample.blocked_by(verdict, "budget.wall.ceiling")
+}
+
+test_block_budget_cost_ceiling if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"tokens": 900000000000}}}))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_block_budget_cost_ceiling_own if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"tokens": 5}, "limits": {"tokens": 5}}}))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_block_budget_cost_ceiling_principal if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"principal": {"tokens": 900000000000}}}))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_allow_budget_cost_ceiling if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"tokens": 4}, "limits": {"tokens": 5}}}))
+	sample.allowed(verdict, "budget.cost.ceiling")
+}
+
+test_missing_budget_cost_ceiling if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/budget/usage/tokens"))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_missing_budget_cost_ceiling_principal if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/budget/principal/tokens"))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_block_budget_cost_ceiling_money if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"cost_microusd": 900000000000}}}))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_block_budget_cost_ceiling_money_own if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"cost_microusd": 5}, "limits": {"cost_microusd": 5}}}))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_block_budget_cost_ceiling_money_principal if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"principal": {"cost_microusd": 900000000000}}}))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_allow_budget_cost_ceiling_money if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"budget": {"usage": {"cost_microusd": 4}, "limits": {"cost_microusd": 5}}}))
+	sample.allowed(verdict, "budget.cost.ceiling")
+}
+
+test_missing_budget_cost_ceiling_money if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/budget/usage/cost_microusd"))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_missing_budget_cost_ceiling_money_principal if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/budget/principal/cost_microusd"))
+	sample.blocked_by(verdict, "budget.cost.ceiling")
+}
+
+test_block_egress_bytes_budget if {
+	verdict := sample.judge("bash", object.union(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), {"budget": {"usage": {"egress_bytes": 900000000000}}}))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_block_egress_bytes_budget_2 if {
+	verdict := sample.judge("bash", object.union(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), {"budget": {"principal": {"egress_bytes": 900000000000}}}))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_allow_egress_bytes_budget if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.bytes.budget")
+}
+
+test_missing_egress_bytes_budget if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/budget/usage/egress_bytes"))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_missing_egress_bytes_budget_2 if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/budget/principal/egress_bytes"))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_block_egress_bytes_budget_connection if {
+	verdict := sample.judge("egress", object.union(sample.egress({}), {"budget": {"usage": {"egress_bytes": 900000000000}}}))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_allow_egress_bytes_budget_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.bytes.budget")
+}
+
+test_missing_egress_bytes_budget_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/budget/usage/egress_bytes"))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_block_egress_requests_budget if {
+	verdict := sample.judge("bash", object.union(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), {"budget": {"usage": {"requests": 900000000000}}}))
+	sample.blocked_by(verdict, "egress.requests.budget")
+}
+
+test_block_egress_requests_budget_2 if {
+	verdict := sample.judge("bash", object.union(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), {"budget": {"principal": {"requests": 900000000000}}}))
+	sample.blocked_by(verdict, "egress.requests.budget")
+}
+
+test_allow_egress_requests_budget if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.requests.budget")
+}
+
+test_missing_egress_requests_budget if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/budget/usage/requests"))
+	sample.blocked_by(verdict, "egress.requests.budget")
+}
+
+test_missing_egress_requests_budget_2 if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/budget/principal/requests"))
+	sample.blocked_by(verdict, "egress.requests.budget")
+}
+
+test_block_egress_requests_budget_connection if {
+	verdict := sample.judge("egress", object.union(sample.egress({}), {"budget": {"usage": {"requests": 900000000000}}}))
+	sample.blocked_by(verdict, "egress.requests.budget")
+}
+
+test_allow_egress_requests_budget_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.requests.budget")
+}
+
+test_missing_egress_requests_budget_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/budget/usage/requests"))
+	sample.blocked_by(verdict, "egress.requests.budget")
+}
+
+test_block_egress_bytes_budget_this_connection if {
+	verdict := sample.judge("egress", object.union(sample.egress({"bytes_sent": 11}), {"budget": {"usage": {"egress_bytes": 0}, "limits": {"egress_bytes": 10}}}))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}
+
+test_missing_egress_bytes_budget_this_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/bytes_sent"))
+	sample.blocked_by(verdict, "egress.bytes.budget")
+}

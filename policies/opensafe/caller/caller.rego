@@ -12,7 +12,7 @@ import data.opensafe.hit
 # custom:
 #   id: caller.unknown.deny
 #   severity: critical
-#   threat: spoofing
+#   threat: S1
 blocks contains hit.block(
 	"caller.unknown.deny", "critical",
 	$"the caller {_name} has no role known here", _name,
@@ -22,12 +22,26 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Banned callers
+# description: An operator banned the principal or this agent of it.
+# custom:
+#   id: caller.ban.deny
+#   severity: critical
+#   threat: E7
+blocks contains hit.block(
+	"caller.ban.deny", "critical",
+	$"{_name} is banned", _name, "Ask an operator to lift the ban (`opensafe agent unban`).",
+) if {
+	not input.session.banned == false
+}
+
+# METADATA
 # title: Tools of a role
 # description: One of the caller's roles must have the tool.
 # custom:
 #   id: caller.role.tools
 #   severity: high
-#   threat: elevation of privilege
+#   threat: E7
 tool_blocks contains hit.block(
 	"caller.role.tools", "high",
 	$"no role of {_name} has the tool {_tool}", _tool, $"Give a role of {_name} the tool {_tool}.",
@@ -41,7 +55,7 @@ tool_blocks contains hit.block(
 # custom:
 #   id: caller.role.tools
 #   severity: high
-#   threat: elevation of privilege
+#   threat: E7
 sandbox_blocks contains hit.block(
 	"caller.role.tools", "high",
 	$"no role of {_name} may make a sandbox", "Sandbox", $"Give a role of {_name} the tool Sandbox.",
@@ -53,6 +67,13 @@ _known if {
 	count(input.principal.name) > 0
 	some role in input.principal.roles
 	config.roles[role]
+}
+
+# All tools of one server: `mcp:NAME`.
+_has(_) if {
+	input.call.server != ""
+	some role in input.principal.roles
+	config.roles[role][$"mcp:{input.call.server}"] == true
 }
 
 _has(tool) if {

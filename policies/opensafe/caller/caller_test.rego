@@ -51,3 +51,23 @@ test_allow_caller_role_tools_sandbox if {
 	verdict := sample.judge("sandbox", sample.sandbox)
 	sample.allowed(verdict, "caller.role.tools")
 }
+
+test_block_caller_ban_deny if {
+	verdict := sample.judge("bash", object.union(sample.bash([sample.command([`ls`])]), {"session": {"banned": true}}))
+	sample.blocked_by(verdict, "caller.ban.deny")
+}
+
+test_allow_caller_ban_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`ls`])]))
+	sample.allowed(verdict, "caller.ban.deny")
+}
+
+test_missing_caller_ban_deny if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/session/banned"))
+	sample.blocked_by(verdict, "caller.ban.deny")
+}
+
+test_missing_caller_ban_deny_2 if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/session"))
+	sample.blocked_by(verdict, "caller.ban.deny")
+}

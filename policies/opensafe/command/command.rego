@@ -13,6 +13,51 @@ names contains name if some name in input.call.commands[_].via
 names contains name if some name in [command.program | some command in input.call.commands]
 
 # METADATA
+# title: Denied
+# description: The programs of the call that the site denies, by class.
+denied[class] contains name if {
+	some name in names
+	class := config.programs.denied[name]
+}
+
+# METADATA
+# title: Variables
+# description: Every environment variable that the call sets or unsets.
+variables contains name if some name, _ in input.call.env
+
+variables contains name if some name, _ in input.call.commands[_].assignments
+
+variables contains split(argument, "=")[0] if {
+	some item in input.call.commands
+	item.program in {"export", "declare", "typeset", "local", "readonly", "env", "unset"}
+	some argument in item.argv
+	is_string(argument)
+}
+
+# METADATA
+# title: Talks
+# description: The call names a host or runs a program that may reach one.
+talks if count(input.call.hosts) > 0
+
+talks if {
+	some item in input.call.commands
+	config.programs.network[item.program]
+}
+
+talks if {
+	some item in input.call.commands
+	remote(item)
+}
+
+# METADATA
+# title: Remote
+# description: A subcommand that talks to another host (`git push`).
+remote(command) if {
+	verbs := config.programs.remote[command.program]
+	verbs[verb(command)]
+}
+
+# METADATA
 # title: Listed
 # description: All facts that command rules read are there. Without them nothing is allowed.
 listed if {
@@ -36,15 +81,16 @@ ordinary(command) if {
 
 ordinary(command) if {
 	_plain(command)
-	config.programs.subcommands[command.program][_verb(command)]
+	config.programs.subcommands[command.program][verb(command)]
 	not inline(command)
 	not installs(command)
 }
 
 ordinary(command) if {
 	_plain(command)
-	config.programs.remote[command.program][_verb(command)]
+	remote(command)
 	hosts_granted
+	not inline(command)
 }
 
 ordinary(command) if {
@@ -94,8 +140,9 @@ hosts_granted if {
 installs(command) if config.programs.install_always[command.program]
 
 installs(command) if {
+	verbs := config.programs.install[command.program]
 	some argument in command.argv
-	config.programs.install[command.program][argument]
+	verbs[argument]
 }
 
 # `yarn` alone installs.
@@ -109,9 +156,10 @@ installs(command) if {
 # title: Inline
 # description: The command carries code of its own that calls processes or the network, or hands over to another program.
 inline(command) if {
+	options := config.programs.escapes[command.program]
 	some argument in command.argv
 	is_string(argument)
-	config.programs.escapes[command.program][split(argument, "=")[0]]
+	options[split(argument, "=")[0]]
 }
 
 inline(command) if {
@@ -123,14 +171,51 @@ inline(command) if {
 	contains(argument, marker)
 }
 
+inline(command) if {
+	language := config.programs.inline_language[command.program]
+	_literal(command)
+	some redirect in command.redirects
+	is_string(redirect.target)
+	some marker in config.programs.inline_markers[language]
+	contains(redirect.target, marker)
+}
+
 # METADATA
 # title: From standard input
-# description: An interpreter that reads its program from a pipe, a here-document or a redirection.
+# description: >-
+#   An interpreter that reads its program from a pipe or a redirection. A literal here-document is read like inline
+#   code, and a shell's is listed as commands.
 from_stdin(command) if {
 	config.programs.interpreters[command.program]
 	_no_operand(command)
 	_fed(command)
+	not _literal(command)
 }
+
+_literal(command) if {
+	_legible(command)
+	_no_operand(command)
+	command.position != "pipe"
+	count(command.redirects) > 0
+	every redirect in command.redirects { _text_or_output(redirect) }
+	some redirect in command.redirects
+	startswith(redirect.op, "<<")
+}
+
+# What is in the here-document is judged: as commands, or by the markers of its language.
+_legible(command) if {
+	config.programs.shells[command.program]
+	command.opaque == false
+}
+
+_legible(command) if config.programs.inline_language[command.program]
+
+_text_or_output(redirect) if {
+	startswith(redirect.op, "<<")
+	is_string(redirect.target)
+}
+
+_text_or_output(redirect) if not startswith(redirect.op, "<")
 
 _fed(command) if command.position == "pipe"
 
@@ -169,22 +254,31 @@ _plain(command) if {
 	every wrapper in command.via { config.programs.wrappers[wrapper] }
 }
 
-# The subcommand, behind the two options that are often before it.
-_verb(command) := command.argv[1] if not command.argv[1] in {"-C", "--no-pager"}
+# METADATA
+# title: Subcommand
+# description: What stands behind a program's name and the two options that are often before it.
+verb(command) := command.argv[1] if not command.argv[1] in {"-C", "--no-pager"}
 
-_verb(command) := command.argv[2] if command.argv[1] == "--no-pager"
+verb(command) := command.argv[2] if command.argv[1] == "--no-pager"
 
-_verb(command) := command.argv[3] if command.argv[1] == "-C"
+verb(command) := command.argv[3] if command.argv[1] == "-C"
 
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
 _runs_file_or_module(command) if count(command.argv) == 1
+
+_runs_file_or_module(command) if _literal(command)
 
 _runs_file_or_module(command) if {
 	is_string(command.argv[1])
 	not startswith(command.argv[1], "-")
 }
 
-_runs_file_or_module(command) if config.programs.modules[command.argv[_module_at(command)]]
+# A module of the workspace is as ordinary as a script; some of the interpreter's own are not.
+_runs_file_or_module(command) if {
+	module := command.argv[_module_at(command)]
+	is_string(module)
+	not config.programs.modules[module] == false
+}
 
 _runs_file_or_module(command) if {
 	command.argv[1] in {

@@ -1,8 +1,9 @@
 # METADATA
 # title: Egress
-# description: Rules on every host a call names.
+# description: Rules on every host a call names and every host a connection is for.
 package opensafe.egress
 
+import data.opensafe.config
 import data.opensafe.hit
 
 # METADATA
@@ -11,14 +12,30 @@ import data.opensafe.hit
 # custom:
 #   id: egress.domain.allowlist
 #   severity: high
-#   threat: information disclosure
+#   threat: I3
 blocks contains hit.block(
 	"egress.domain.allowlist", "high",
 	$"{_name(host)} is not an allowed domain", _name(host),
 	$"Use an allowed domain, or add {_name(host)} to hosts.allowed in the site's policy data.",
 ) if {
-	some host in input.call.hosts
+	some host in _named
 	not host.classes.allowed == true
+}
+
+# METADATA
+# title: Ports
+# description: Ports of the site's list. A call need not name one; a connection has one, a DNS question has none.
+# custom:
+#   id: egress.port.allowlist
+#   severity: high
+#   threat: I3
+blocks contains hit.block(
+	"egress.port.allowlist", "high",
+	$"the port {object.get(host, "port", "?")} of {_name(host)} is not allowed", $"{_name(host)}:{object.get(host, "port", "?")}",
+	"Use the host's https port, or add the port to ports in the site's policy data.",
+) if {
+	some host in _named
+	not _port(host)
 }
 
 # METADATA
@@ -27,12 +44,12 @@ blocks contains hit.block(
 # custom:
 #   id: egress.address.private.deny
 #   severity: critical
-#   threat: information disclosure
+#   threat: I3
 blocks contains hit.block(
 	"egress.address.private.deny", "critical",
 	$"{_name(host)} is not a global address", _name(host), "Name a public host of the allow list.",
 ) if {
-	some host in input.call.hosts
+	some host in _reached
 	not _global(host)
 }
 
@@ -42,12 +59,12 @@ blocks contains hit.block(
 # custom:
 #   id: egress.metadata.deny
 #   severity: critical
-#   threat: information disclosure
+#   threat: I3
 blocks contains hit.block(
 	"egress.metadata.deny", "critical",
 	$"{_name(host)} is a cloud metadata service", _name(host), "Do without the metadata service.",
 ) if {
-	some host in input.call.hosts
+	some host in _reached
 	not _clear(host, "metadata")
 }
 
@@ -57,12 +74,12 @@ blocks contains hit.block(
 # custom:
 #   id: egress.ip.literal.deny
 #   severity: high
-#   threat: information disclosure
+#   threat: I3
 blocks contains hit.block(
 	"egress.ip.literal.deny", "high",
 	$"{_name(host)} is an address, not a name", _name(host), "Use the host's name.",
 ) if {
-	some host in input.call.hosts
+	some host in _named
 	not host.ip_literal == false
 }
 
@@ -72,13 +89,34 @@ blocks contains hit.block(
 # custom:
 #   id: egress.userinfo.deny
 #   severity: high
-#   threat: spoofing
+#   threat: I3
 blocks contains hit.block(
 	"egress.userinfo.deny", "high",
 	$"the URL of {_name(host)} carries user information", _name(host), "Leave out what stands before the @.",
 ) if {
-	some host in input.call.hosts
+	some host in _named
 	not host.userinfo == false
+}
+
+_named contains host if some host in input.call.hosts
+
+_named contains input.egress.host if is_object(input.egress)
+
+_reached := _named | {address |
+	address := input.egress.address
+	is_object(address)
+}
+
+_port(host) if config.ports[$"{host.port}"]
+
+_port(host) if {
+	host.port == null
+	not is_object(input.egress)
+}
+
+_port(host) if {
+	host.port == null
+	input.egress.layer == "dns"
 }
 
 _name(host) := object.get(host, "name", "?")

@@ -86,3 +86,148 @@ test_block_egress_address_private_deny_link_local if {
 	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("x.example", ["link_local"])]}))
 	sample.blocked_by(verdict, "egress.address.private.deny")
 }
+
+test_block_egress_port_allowlist if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [object.union(sample.host("docs.python.org", ["allowed"]), {"port": 22})]}))
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_allow_egress_port_allowlist if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}))
+	sample.allowed(verdict, "egress.port.allowlist")
+}
+
+test_allow_egress_port_allowlist_2 if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [object.union(sample.host("docs.python.org", ["allowed"]), {"port": null})]}))
+	sample.allowed(verdict, "egress.port.allowlist")
+}
+
+test_missing_egress_port_allowlist if {
+	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/port"))
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_domain_allowlist_connection if {
+	verdict := sample.judge("egress", sample.egress({"host": {"classes": {"allowed": false}}}))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_block_egress_domain_allowlist_connection_2 if {
+	verdict := sample.judge("egress", sample.egress({"granted": false}))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_allow_egress_domain_allowlist_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.domain.allowlist")
+}
+
+test_allow_egress_domain_allowlist_connection_2 if {
+	verdict := sample.judge("egress", sample.dns({}))
+	sample.allowed(verdict, "egress.domain.allowlist")
+}
+
+test_missing_egress_domain_allowlist_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/host/classes"))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_missing_egress_domain_allowlist_connection_2 if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/granted"))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_missing_egress_domain_allowlist_connection_3 if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress"))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}
+
+test_block_egress_port_allowlist_connection if {
+	verdict := sample.judge("egress", sample.egress({"host": {"port": 22}}))
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_port_allowlist_connection_2 if {
+	verdict := sample.judge("egress", sample.egress({"host": {"port": null}}))
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_allow_egress_port_allowlist_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.port.allowlist")
+}
+
+test_allow_egress_port_allowlist_connection_2 if {
+	verdict := sample.judge("egress", sample.dns({}))
+	sample.allowed(verdict, "egress.port.allowlist")
+}
+
+test_missing_egress_port_allowlist_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/host/port"))
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_address_private_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({"address": {"classes": {"private": true}}}))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}
+
+test_block_egress_address_private_deny_connection_2 if {
+	verdict := sample.judge("egress", sample.dns({"host": {"classes": {"private": true}}}))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}
+
+test_allow_egress_address_private_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.address.private.deny")
+}
+
+test_missing_egress_address_private_deny_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/address/classes"))
+	sample.blocked_by(verdict, "egress.address.private.deny")
+}
+
+test_block_egress_metadata_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({"address": {"classes": {"metadata": true}}}))
+	sample.blocked_by(verdict, "egress.metadata.deny")
+}
+
+test_allow_egress_metadata_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.metadata.deny")
+}
+
+test_missing_egress_metadata_deny_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/address/classes"))
+	sample.blocked_by(verdict, "egress.metadata.deny")
+}
+
+test_block_egress_ip_literal_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({"host": {"ip_literal": true}}))
+	sample.blocked_by(verdict, "egress.ip.literal.deny")
+}
+
+test_allow_egress_ip_literal_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.ip.literal.deny")
+}
+
+test_missing_egress_ip_literal_deny_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/host/ip_literal"))
+	sample.blocked_by(verdict, "egress.ip.literal.deny")
+}
+
+test_block_egress_userinfo_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({"host": {"userinfo": true}}))
+	sample.blocked_by(verdict, "egress.userinfo.deny")
+}
+
+test_allow_egress_userinfo_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.userinfo.deny")
+}
+
+test_missing_egress_userinfo_deny_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/host/userinfo"))
+	sample.blocked_by(verdict, "egress.userinfo.deny")
+}

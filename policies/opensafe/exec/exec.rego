@@ -1,6 +1,6 @@
 # METADATA
-# title: Programs
-# description: Programs that no agent needs, in Bash and Exec alike, also where a wrapper starts them.
+# title: Execution
+# description: How programs are started, by Bash and Exec alike, and which of them nothing covers.
 package opensafe.exec
 
 import data.opensafe.command
@@ -8,72 +8,12 @@ import data.opensafe.config
 import data.opensafe.hit
 
 # METADATA
-# title: Changing user
-# description: Programs that change the user or its privileges. The sandbox has one user.
-# custom:
-#   id: tool.exec.sudo.deny
-#   severity: critical
-#   threat: elevation of privilege
-blocks contains hit.block(
-	"tool.exec.sudo.deny", "critical",
-	$"`{name}` changes the user or its privileges", name, $"Run the command without `{name}`.",
-) if {
-	some name in command.names
-	config.programs.privilege[name]
-}
-
-# METADATA
-# title: Namespaces and mounts
-# description: Programs that make or enter namespaces, roots and mounts.
-# custom:
-#   id: tool.exec.namespace.deny
-#   severity: critical
-#   threat: elevation of privilege
-blocks contains hit.block(
-	"tool.exec.namespace.deny", "critical",
-	$"`{name}` makes or enters a namespace, root or mount", name, $"Leave `{name}` out; work beneath /workspace.",
-) if {
-	some name in command.names
-	config.programs.namespace[name]
-}
-
-# METADATA
-# title: Kernel
-# description: Programs that change or observe the kernel.
-# custom:
-#   id: tool.exec.kernel.deny
-#   severity: critical
-#   threat: tampering
-blocks contains hit.block(
-	"tool.exec.kernel.deny", "critical",
-	$"`{name}` changes or observes the kernel", name, $"Leave `{name}` out.",
-) if {
-	some name in command.names
-	config.programs.kernel[name]
-}
-
-# METADATA
-# title: Containers
-# description: Programs that start containers or talk to a cluster.
-# custom:
-#   id: tool.exec.container.deny
-#   severity: high
-#   threat: elevation of privilege
-blocks contains hit.block(
-	"tool.exec.container.deny", "high",
-	$"`{name}` starts containers or talks to a cluster", name, "Run the program itself; it is in a sandbox already.",
-) if {
-	some name in command.names
-	config.programs.container[name]
-}
-
-# METADATA
 # title: Remote script
 # description: What a network program fetches becomes the program of an interpreter.
 # custom:
 #   id: tool.exec.package.script.deny
 #   severity: critical
-#   threat: tampering
+#   threat: T14
 blocks contains hit.block(
 	"tool.exec.package.script.deny", "critical",
 	$"what `{fetcher}` fetches is run by `{runner}`", runner,
@@ -89,13 +29,109 @@ blocks contains hit.block(
 # custom:
 #   id: tool.exec.preload.deny
 #   severity: critical
-#   threat: elevation of privilege
+#   threat: T2
 blocks contains hit.block(
 	"tool.exec.preload.deny", "critical",
 	$"the variable {name} makes programs load other code", name, $"Run the command without setting {name}.",
 ) if {
-	some name in _variables
+	some name in command.variables
 	config.programs.code_loading[name]
+}
+
+# METADATA
+# title: Set-user-id programs
+# description: Programs that give a file capabilities.
+# custom:
+#   id: tool.exec.setuid.deny
+#   severity: critical
+#   threat: E2
+blocks contains hit.block(
+	"tool.exec.setuid.deny", "critical",
+	$"`{name}` gives a program privileges", name, $"Leave `{name}` out.",
+) if {
+	some name in command.denied.setuid
+}
+
+# METADATA
+# title: Set-user-id
+# description: Modes that make a program run as its owner or group, and modes that are not known.
+# custom:
+#   id: tool.exec.setuid.deny
+#   severity: critical
+#   threat: E2
+blocks contains hit.block(
+	"tool.exec.setuid.deny", "critical",
+	$"`{_text(item)}` sets a set-user-id or set-group-id bit, or a mode that is not known", _text(item),
+	"Write the mode literally, without the s bits.",
+) if {
+	some item in input.call.commands
+	item.program in {"chmod", "install", "mkdir"}
+	not _plain_mode(item)
+}
+
+# METADATA
+# title: False names
+# description: A program of a writable directory under the name of one of the system's.
+# custom:
+#   id: tool.exec.path.deny
+#   severity: high
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.path.deny", "high",
+	$"{_text(item)} poses as the system's `{item.program}`", _text(item),
+	$"Call `{item.program}` by its name alone, or give your program another one.",
+) if {
+	some item in input.call.commands
+	config.programs.trusted[item.program]
+	not _genuine(item)
+}
+
+# METADATA
+# title: Search path
+# description: A PATH with a writable directory, or one that is not known before the run.
+# custom:
+#   id: tool.exec.path.deny
+#   severity: high
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.path.deny", "high",
+	$"PATH={search} may find programs in a writable directory", search,
+	"Start the program by its path and leave PATH as it is.",
+) if {
+	some search in _search_paths
+	not _safe_search(search)
+}
+
+# METADATA
+# title: Hidden commands
+# description: A wrapper (env, timeout, xargs …) whose inner command can't be read.
+# custom:
+#   id: tool.exec.wrapper.deny
+#   severity: high
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.wrapper.deny", "high",
+	$"what {_wrapper(item)} starts can't be read", _wrapper(item), "Write the inner command and the wrapper's options literally.",
+) if {
+	some item in input.call.commands
+	not _revealed(item)
+}
+
+# METADATA
+# title: Programs of a role
+# description: A caller none of whose roles may run every program runs those of its roles.
+# custom:
+#   id: tool.exec.allowlist
+#   severity: high
+#   threat: E7
+blocks contains hit.block(
+	"tool.exec.allowlist", "high",
+	$"no role of the caller has the program `{name}`", name,
+	$"Use a program of the role, or add `{name}` to role_programs in the site's policy data.",
+) if {
+	not _every_program
+	some name in command.names
+	not _of_role(name)
 }
 
 # METADATA
@@ -104,7 +140,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.exec.package.install.review
 #   severity: medium
-#   threat: tampering
+#   threat: T14
 reviews contains hit.review(
 	"tool.exec.package.install.review", "medium",
 	$"`{_text(item)}` installs packages, which may run code of others", _text(item),
@@ -120,7 +156,7 @@ reviews contains hit.review(
 # custom:
 #   id: default.deny
 #   severity: high
-#   threat: tampering
+#   threat: E5
 blocks contains hit.block(
 	"default.deny", "high",
 	"the facts of this call are incomplete", "", "Report this: the daemon must send all facts of a call.",
@@ -134,7 +170,7 @@ blocks contains hit.block(
 # custom:
 #   id: default.deny
 #   severity: medium
-#   threat: elevation of privilege
+#   threat: E5
 blocks contains hit.block(
 	"default.deny", "medium",
 	$"no rule allows `{_text(item)}`", object.get(item, "program", ""),
@@ -154,6 +190,89 @@ ordinary if {
 	every item in input.call.commands { command.ordinary(item) }
 }
 
+# Opaque in a way that a human can judge; a program nobody listed stays one.
+_known("") := true
+
+_known(name) if config.programs.ordinary[name]
+
+_known(name) if config.programs.interpreters[name]
+
+_known(name) if config.programs.wrappers[name]
+
+_known(name) if config.programs.subcommands[name]
+
+_known(name) if config.programs.escapes[name]
+
+_every_program if {
+	some role in input.principal.roles
+	config.role_programs[role] == "any"
+}
+
+_of_role(name) if {
+	some role in input.principal.roles
+	config.role_programs[role][name]
+}
+
+_genuine(item) if item.argv[0] == item.program
+
+_genuine(item) if config.programs.directories[trim_suffix(item.argv[0], item.program)]
+
+_search_paths contains input.call.env.PATH
+
+_search_paths contains item.assignments.PATH if some item in input.call.commands
+
+_safe_search(search) if {
+	every place in split(search, ":") { _safe_place(place) }
+}
+
+_safe_place(place) if config.programs.directories[$"{place}/"]
+
+_safe_place(place) if {
+	startswith(place, "/workspace/")
+	some own in config.programs.own_directories
+	endswith(place, own)
+}
+
+_revealed(item) if item.opaque == false
+
+_revealed(item) if count(item.via) == 0
+
+# A shell's text is opaque in itself: tool.bash.opaque.review.
+_revealed(item) if config.programs.shells[_wrapper(item)]
+
+_revealed(item) if _wrapper(item) in {"eval", "source", ".", "trap", "time", "find"}
+
+_wrapper(item) := item.via[count(item.via) - 1]
+
+_plain_mode(item) if {
+	_mode_known(item)
+	every argument in item.argv { not _special(argument) }
+}
+
+# The mode is the first operand of chmod; the others have one only by option.
+_mode_known(item) if {
+	item.program == "chmod"
+	some argument in item.argv
+	_looks_like_mode(argument)
+}
+
+_mode_known(item) if {
+	item.program == "chmod"
+	some argument in item.argv
+	startswith(argument, "--reference=/workspace/")
+}
+
+_mode_known(item) if {
+	item.program in {"install", "mkdir"}
+	is_array(item.argv)
+}
+
+_looks_like_mode(argument) if regex.match(`^([0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(,[ugoa]*[-+=][rwxXstugo]*)*)$`, argument)
+
+_special(argument) if regex.match(`^(-m|--mode=)?0*[2-7][0-7]{3}$`, argument)
+
+_special(argument) if regex.match(`^(-m|--mode=)?([ugoa]*[-+=][rwxXtugo]*,)*[ugoa]*[+=][rwxXtugo]*s`, argument)
+
 _covered(item) if command.ordinary(item)
 
 _covered(item) if command.installs(item)
@@ -162,7 +281,12 @@ _covered(item) if command.inline(item)
 
 _covered(item) if command.from_stdin(item)
 
-_covered(item) if item.opaque == true
+_covered(item) if {
+	item.opaque == true
+	_known(item.program)
+}
+
+_covered(item) if config.programs.detaching[item.program]
 
 _covered(item) if {
 	some wrapper in item.via
@@ -172,11 +296,12 @@ _covered(item) if {
 # Blocked by a rule that names it better than default.deny would.
 _covered(item) if {
 	some name in array.concat([item.program], item.via)
-	some class in ["privilege", "namespace", "kernel", "container", "destructive"]
-	config.programs[class][name]
+	config.programs.denied[name]
 }
 
 _covered(item) if config.programs.network[item.program]
+
+_covered(item) if command.remote(item)
 
 _fetchers contains name if {
 	some name in command.names
@@ -216,15 +341,27 @@ _substituted if {
 	config.programs.network[item.program]
 }
 
-_variables contains name if some name, _ in input.call.env
-
-_variables contains name if some name, _ in input.call.commands[_].assignments
-
-_variables contains split(argument, "=")[0] if {
+# A program that the same call fetches: `wget HOST/x; sh x`.
+_runners contains item.program if {
+	count(_fetchers) > 0
 	some item in input.call.commands
-	item.program in {"export", "declare", "typeset", "local", "readonly", "env"}
-	some argument in item.argv
-	is_string(argument)
+	name := _started(item)
+	some fetcher in input.call.commands
+	config.programs.network[fetcher.program]
+	some argument in fetcher.argv
+	_names(argument, name)
 }
+
+_started(item) := item.program if startswith(item.argv[0], "./")
+
+_started(item) := name if {
+	config.programs.interpreters[item.program]
+	parts := split(item.argv[1], "/")
+	name := parts[count(parts) - 1]
+}
+
+_names(argument, name) if argument == name
+
+_names(argument, name) if endswith(argument, $"/{name}")
 
 _text(item) := concat(" ", [object.get({"null": "?"}, type_name(part), part) | some part in item.argv])

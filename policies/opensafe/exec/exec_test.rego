@@ -2,86 +2,6 @@ package opensafe.exec_test
 
 import data.opensafe.sample
 
-test_block_tool_exec_sudo_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`sudo`, `x`])]))
-	sample.blocked_by(verdict, "tool.exec.sudo.deny")
-}
-
-test_block_tool_exec_sudo_deny_wrapper if {
-	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`id`]), {"via": ["sudo"]})]))
-	sample.blocked_by(verdict, "tool.exec.sudo.deny")
-}
-
-test_allow_tool_exec_sudo_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`id`])]))
-	sample.allowed(verdict, "tool.exec.sudo.deny")
-}
-
-test_missing_tool_exec_sudo_deny if {
-	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`sudo`, `x`])]), "/call/commands/0/program"))
-	sample.blocked_by(verdict, "default.deny")
-}
-
-test_block_tool_exec_namespace_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`unshare`, `x`])]))
-	sample.blocked_by(verdict, "tool.exec.namespace.deny")
-}
-
-test_block_tool_exec_namespace_deny_wrapper if {
-	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`id`]), {"via": ["unshare"]})]))
-	sample.blocked_by(verdict, "tool.exec.namespace.deny")
-}
-
-test_allow_tool_exec_namespace_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`ls`, `/workspace`])]))
-	sample.allowed(verdict, "tool.exec.namespace.deny")
-}
-
-test_missing_tool_exec_namespace_deny if {
-	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`unshare`, `x`])]), "/call/commands/0/program"))
-	sample.blocked_by(verdict, "default.deny")
-}
-
-test_block_tool_exec_kernel_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`insmod`, `x`])]))
-	sample.blocked_by(verdict, "tool.exec.kernel.deny")
-}
-
-test_block_tool_exec_kernel_deny_wrapper if {
-	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`id`]), {"via": ["insmod"]})]))
-	sample.blocked_by(verdict, "tool.exec.kernel.deny")
-}
-
-test_allow_tool_exec_kernel_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`uname`, `-a`])]))
-	sample.allowed(verdict, "tool.exec.kernel.deny")
-}
-
-test_missing_tool_exec_kernel_deny if {
-	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`insmod`, `x`])]), "/call/commands/0/program"))
-	sample.blocked_by(verdict, "default.deny")
-}
-
-test_block_tool_exec_container_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`docker`, `x`])]))
-	sample.blocked_by(verdict, "tool.exec.container.deny")
-}
-
-test_block_tool_exec_container_deny_wrapper if {
-	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`id`]), {"via": ["docker"]})]))
-	sample.blocked_by(verdict, "tool.exec.container.deny")
-}
-
-test_allow_tool_exec_container_deny if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`make`, `container`])]))
-	sample.allowed(verdict, "tool.exec.container.deny")
-}
-
-test_missing_tool_exec_container_deny if {
-	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`docker`, `x`])]), "/call/commands/0/program"))
-	sample.blocked_by(verdict, "default.deny")
-}
-
 test_block_tool_exec_package_script_deny if {
 	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`curl`, `docs.python.org`]), {"position": "pipe"}), sample.with_field(sample.command([`sh`]), {"position": "pipe"})]))
 	sample.blocked_by(verdict, "tool.exec.package.script.deny")
@@ -205,4 +125,212 @@ test_missing_default_deny if {
 test_missing_default_deny_commands if {
 	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`python3`, `test_suite.py`])]), "/call/commands"))
 	sample.blocked_by(verdict, "default.deny")
+}
+
+test_block_tool_exec_setuid_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `4755`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `u+s`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_3 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `a=rx,g+s`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_4 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`install`, `-m`, `2755`, `a`, `b`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_5 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`install`, `-m4755`, `a`, `b`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_6 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, null, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_7 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`mkdir`, `--mode=2775`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `+x`, `run.sh`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `0755`, `x`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_3 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `-R`, `u+rwX,go-w`, `src`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_4 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `1777`, `d`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_5 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `--reference=/workspace/a`, `b`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_6 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`install`, `-m`, `755`, `a`, `b`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_7 if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`mkdir`, `-p`, `x`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_missing_tool_exec_setuid_deny if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`chmod`, `755`, `x`])]), "/call/commands/0/argv"))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_path_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`./git`]), {"program": "git"})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`/tmp/ls`]), {"program": "ls"})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_3 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`ls`]), {"assignments": {"PATH": "/tmp/x:/usr/bin"}})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_4 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`ls`]), {"assignments": {"PATH": ".:/bin"}})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_5 if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`ls`])], "env": {"PATH": "/workspace/x:/bin"}}))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_allow_tool_exec_path_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`/bin/ls`]), {"program": "ls"})]))
+	sample.allowed(verdict, "tool.exec.path.deny")
+}
+
+test_allow_tool_exec_path_deny_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`ls`]), {"assignments": {"PATH": "/workspace/node_modules/.bin:/usr/bin:/bin"}})]))
+	sample.allowed(verdict, "tool.exec.path.deny")
+}
+
+test_allow_tool_exec_path_deny_3 if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`ls`])], "env": {"PATH": "/usr/bin:/bin"}}))
+	sample.allowed(verdict, "tool.exec.path.deny")
+}
+
+test_missing_tool_exec_path_deny if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/call/commands/0/argv"))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_unknown if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`export`, null]), {"assignments": {"PATH": null}})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_wrapper_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([null]), {"program": "", "via": ["timeout"], "opaque": true})]))
+	sample.blocked_by(verdict, "tool.exec.wrapper.deny")
+}
+
+test_block_tool_exec_wrapper_deny_2 if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([null]), {"program": "", "via": ["xargs"], "opaque": true})]))
+	sample.blocked_by(verdict, "tool.exec.wrapper.deny")
+}
+
+test_allow_tool_exec_wrapper_deny if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`make`]), {"via": ["timeout"]})]))
+	sample.allowed(verdict, "tool.exec.wrapper.deny")
+}
+
+test_missing_tool_exec_wrapper_deny if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.with_field(sample.command([`make`]), {"via": ["timeout"]})]), "/call/commands/0/opaque"))
+	sample.blocked_by(verdict, "tool.exec.wrapper.deny")
+}
+
+test_review_tool_bash_opaque_review_sh if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([null]), {"program": "", "via": ["sh"], "opaque": true})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_review_tool_bash_opaque_review_eval if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([null]), {"program": "", "via": ["eval"], "opaque": true})]))
+	sample.reviewed_by(verdict, "tool.bash.opaque.review")
+}
+
+test_block_tool_exec_allowlist_role if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`gcc`])])) with data.opensafe.config.role_programs as {"developer": {"make": true}}
+	sample.blocked_by(verdict, "tool.exec.allowlist")
+}
+
+test_allow_tool_exec_allowlist_role if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`make`])])) with data.opensafe.config.role_programs as {"developer": {"make": true}}
+	sample.allowed(verdict, "tool.exec.allowlist")
+}
+
+test_missing_tool_exec_allowlist_role if {
+	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`make`])]), "/principal/roles"))
+	sample.blocked_by(verdict, "tool.exec.allowlist")
+}
+
+test_block_tool_exec_setuid_deny_capabilities if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`setcap`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+fetch(argv) := sample.call("Bash", {
+	"commands": [sample.command([`wget`, `https://docs.python.org/t.sh`]), sample.command(argv)],
+	"hosts": [sample.host("docs.python.org", ["allowed"])],
+})
+
+test_block_tool_exec_package_script_deny_fetched_file if {
+	sample.blocked_by(sample.judge("bash", fetch([`sh`, `t.sh`])), "tool.exec.package.script.deny")
+	own := sample.with_field(sample.command([`./t.sh`]), {"program": "t.sh"})
+	verdict := sample.judge("bash", json.patch(fetch([`x`]), [{"op": "replace", "path": "/call/commands/1", "value": own}]))
+	sample.blocked_by(verdict, "tool.exec.package.script.deny")
+}
+
+test_allow_tool_exec_package_script_deny_another_file if {
+	sample.allowed(sample.judge("bash", fetch([`sh`, `build.sh`])), "tool.exec.package.script.deny")
+}
+
+test_block_default_deny_opaque_and_unlisted if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`frobnicate`, null]), {"opaque": true})]))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_review_tool_bash_opaque_review_known_programs if {
+	every name in ["cat", "python3", "env", "git", "tar"] {
+		verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([name, null]), {"opaque": true})]))
+		sample.reviewed_by(verdict, "tool.bash.opaque.review")
+	}
+}
+
+test_review_tool_bash_background_review_detaching if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`disown`])]))
+	sample.reviewed_by(verdict, "tool.bash.background.review")
 }

@@ -3,6 +3,7 @@
 # description: Rules on every path a call reads, whether by a file tool or as an operand of a command.
 package opensafe.read
 
+import data.opensafe.config
 import data.opensafe.hit
 
 # METADATA
@@ -11,7 +12,7 @@ import data.opensafe.hit
 # custom:
 #   id: tool.read.secrets.block
 #   severity: critical
-#   threat: information disclosure
+#   threat: I6
 blocks contains hit.block(
 	"tool.read.secrets.block", "critical",
 	$"{path.path} holds secrets", path.path, "Read another file; secrets are not for agents.",
@@ -26,7 +27,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.read.proc.deny
 #   severity: high
-#   threat: information disclosure
+#   threat: I2
 blocks contains hit.block(
 	"tool.read.proc.deny", "high",
 	$"{path.path} shows another process or the kernel", path.path, "Use `ps` or /proc/meminfo and the like.",
@@ -41,7 +42,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.read.device.deny
 #   severity: high
-#   threat: information disclosure
+#   threat: I2
 blocks contains hit.block(
 	"tool.read.device.deny", "high",
 	$"{path.path} is a device", path.path, "Read a regular file beneath /workspace.",
@@ -56,7 +57,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.read.history.block
 #   severity: high
-#   threat: information disclosure
+#   threat: I6
 blocks contains hit.block(
 	"tool.read.history.block", "high",
 	$"{path.path} is a command history", path.path, "Use `git log` for what happened in the workspace.",
@@ -71,13 +72,28 @@ blocks contains hit.block(
 # custom:
 #   id: default.deny
 #   severity: medium
-#   threat: information disclosure
+#   threat: E5
 command_blocks contains hit.block(
 	"default.deny", "medium",
 	$"no rule allows reading {path.path}", path.path, "Read beneath /workspace or /tmp.",
 ) if {
 	some path in input.call.reads
 	not _known(path)
+}
+
+# METADATA
+# title: Size
+# description: The most the Read tool may ask for; without a length the grant's output limit binds it.
+# custom:
+#   id: tool.read.size.limit
+#   severity: medium
+#   threat: D2
+tool_blocks contains hit.block(
+	"tool.read.size.limit", "medium",
+	$"{_length} bytes are more than {config.ceilings.read_bytes}", _length,
+	$"Read at most {config.ceilings.read_bytes} bytes a call.",
+) if {
+	not _small
 }
 
 # METADATA
@@ -133,3 +149,11 @@ _known(path) if path.classes.system == true
 _known(path) if path.classes.stream == true
 
 _known(path) if path.path == "/"
+
+_small if {
+	is_object(input.call.arguments)
+	_length >= 0
+	_length <= config.ceilings.read_bytes
+}
+
+_length := object.get(input, ["call", "arguments", "length"], 0)

@@ -156,3 +156,28 @@ test_block_default_deny_elsewhere if {
 	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`cat`, `/data/x`])], "reads": [sample.path("/data/x", [])]}))
 	sample.blocked_by(verdict, "default.deny")
 }
+
+test_block_tool_read_size_limit if {
+	verdict := sample.judge("read", sample.call("Read", {"arguments": {"length": 1000000000000}, "reads": [sample.path("/workspace/a", ["workspace"])]}))
+	sample.blocked_by(verdict, "tool.read.size.limit")
+}
+
+test_block_tool_read_size_limit_2 if {
+	verdict := sample.judge("read", sample.call("Read", {"arguments": {"length": -1}, "reads": [sample.path("/workspace/a", ["workspace"])]}))
+	sample.blocked_by(verdict, "tool.read.size.limit")
+}
+
+test_allow_tool_read_size_limit if {
+	verdict := sample.judge("read", sample.call("Read", {"arguments": {"length": 100}, "reads": [sample.path("/workspace/a", ["workspace"])]}))
+	sample.allowed(verdict, "tool.read.size.limit")
+}
+
+test_allow_tool_read_size_limit_2 if {
+	verdict := sample.judge("read", sample.call("Read", {"arguments": {}, "reads": [sample.path("/workspace/a", ["workspace"])]}))
+	sample.allowed(verdict, "tool.read.size.limit")
+}
+
+test_missing_tool_read_size_limit if {
+	verdict := sample.judge("read", sample.without(sample.call("Read", {"arguments": {}, "reads": [sample.path("/workspace/a", ["workspace"])]}), "/call/arguments"))
+	sample.blocked_by(verdict, "tool.read.size.limit")
+}

@@ -20,7 +20,7 @@ call(tool, facts) := {
 		{
 			"id": "call",
 			"tool": tool,
-			"arguments": {},
+			"arguments": {"content": {"bytes": 10, "sha256": "aa"}},
 			"digest": "d1",
 			"opaque": false,
 			"opaque_reasons": [],
@@ -31,21 +31,68 @@ call(tool, facts) := {
 			"hosts": [],
 			"env": {},
 			"size": 0,
+			"server": "",
+			"description_digest": "",
+			"pinned_digest": "",
+			"risk": "low",
 		},
 		facts,
 	),
 	"principal": {"name": "default", "roles": ["developer"]},
-	"session": {"id": "ses", "age_s": 0, "taints": [], "counts": {}, "recent_tools": []},
-	"budget": {"usage": {"calls": 0}, "limits": {}},
-	"sandbox": {"id": "", "template": "base", "image_digest": "", "workspace": "/workspace", "limits": null},
+	"session": {
+		"id": "ses", "agent": "", "age_s": 0, "taints": [], "counts": {},
+		"window": {"calls_1m": 1, "blocks_10m": 0}, "recent_tools": [], "banned": false,
+	},
+	"budget": {"usage": unused, "principal": unused, "limits": {}},
+	"sandbox": {
+		"id": "", "template": "base", "profile": "default", "image_digest": "",
+		"workspace": "/workspace", "limits": null,
+	},
 	"approval": null,
+	"egress": null,
+	"runtime": null,
 }
+
+unused := {"calls": 0, "wall_s": 0, "requests": 0, "egress_bytes": 0, "tokens": 0, "cost_microusd": 0}
+
+# A connection to an allowed host that a running call was granted.
+egress(changes) := object.union(call("", {}), {"kind": "egress", "egress": object.union(
+	{
+		"layer": "tls",
+		"host": host("docs.python.org", ["allowed"]),
+		"sni": "docs.python.org",
+		"authority": "",
+		"method": "",
+		"address": object.union(host("151.101.0.223", []), {"ip_literal": true}),
+		"granted": true,
+		"bytes_sent": 0,
+		"label": {},
+	},
+	changes,
+)})
+
+dns(changes) := egress(object.union(
+	{
+		"layer": "dns",
+		"host": object.union(host("docs.python.org", ["allowed"]), {"port": null}),
+		"sni": "",
+		"address": null,
+		"label": {"longest": 6, "length": 15, "entropy": 2900, "names": 1},
+	},
+	changes,
+))
+
+runtime(changes) := object.union(call("", {}), {"kind": "runtime", "runtime": object.union(
+	{"event": "exec", "syscall": "", "path": "/usr/bin/python3", "announced": true},
+	changes,
+)})
 
 sandbox := object.union(call("Sandbox", {}), {
 	"kind": "sandbox",
 	"sandbox": {
 		"id": "sb",
 		"template": "base",
+		"profile": "default",
 		"image_digest": "",
 		"workspace": "/workspace",
 		"limits": {

@@ -12,7 +12,7 @@ import data.opensafe.hit
 # custom:
 #   id: sandbox.image.allowlist
 #   severity: high
-#   threat: tampering
+#   threat: E2
 blocks contains hit.block(
 	"sandbox.image.allowlist", "high",
 	$"the image {_template} {_digest} is not listed", _template, "Ask for a listed template, such as base.",
@@ -26,7 +26,7 @@ blocks contains hit.block(
 # custom:
 #   id: sandbox.limits.ceiling
 #   severity: high
-#   threat: denial of service
+#   threat: D2
 blocks contains hit.block(
 	"sandbox.limits.ceiling", "high",
 	$"{name} {_limit(name)} is above {ceiling}", $"{name}={_limit(name)}", $"Ask for {name} of at most {ceiling}.",
@@ -36,12 +36,27 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Profiles of a role
+# description: The sandbox's seccomp profile is one that a role of the caller may use.
+# custom:
+#   id: sandbox.profile.role
+#   severity: high
+#   threat: E7
+blocks contains hit.block(
+	"sandbox.profile.role", "high",
+	$"no role of the caller has the profile {_profile}", _profile,
+	$"Ask for a profile of the role, or add {_profile} to profiles in the site's policy data.",
+) if {
+	not _profile_of_role
+}
+
+# METADATA
 # title: Right question
 # description: This entry point judges sandboxes only.
 # custom:
 #   id: default.deny
 #   severity: high
-#   threat: tampering
+#   threat: E5
 blocks contains hit.block(
 	"default.deny", "high",
 	"the question is not about a sandbox", _kind, "Ask the tool's own entry point.",
@@ -71,6 +86,13 @@ _at_most(name, ceiling) if {
 	input.sandbox.limits[name] > 0
 	input.sandbox.limits[name] <= ceiling
 }
+
+_profile_of_role if {
+	some role in input.principal.roles
+	config.profiles[role][input.sandbox.profile]
+}
+
+_profile := object.get(input, ["sandbox", "profile"], "?")
 
 _limit(name) := object.get(input, ["sandbox", "limits", name], "unknown")
 

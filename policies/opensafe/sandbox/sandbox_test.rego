@@ -78,3 +78,23 @@ test_block_sandbox_image_allowlist_digest if {
 	verdict := sample.judge("sandbox", pinned) with data.opensafe.config.images as {"base": {"sha256:bb": true}}
 	sample.blocked_by(verdict, "sandbox.image.allowlist")
 }
+
+test_block_sandbox_profile_role if {
+	verdict := sample.judge("sandbox", object.union(sample.sandbox, {"sandbox": {"profile": "wide"}}))
+	sample.blocked_by(verdict, "sandbox.profile.role")
+}
+
+test_allow_sandbox_profile_role if {
+	verdict := sample.judge("sandbox", sample.sandbox)
+	sample.allowed(verdict, "sandbox.profile.role")
+}
+
+test_missing_sandbox_profile_role if {
+	verdict := sample.judge("sandbox", sample.without(sample.sandbox, "/sandbox/profile"))
+	sample.blocked_by(verdict, "sandbox.profile.role")
+}
+
+test_missing_sandbox_profile_role_2 if {
+	verdict := sample.judge("sandbox", sample.without(sample.sandbox, "/principal/roles"))
+	sample.blocked_by(verdict, "sandbox.profile.role")
+}

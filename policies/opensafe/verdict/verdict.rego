@@ -9,17 +9,27 @@ import data.opensafe.hit
 # METADATA
 # title: Verdict of a family
 # description: Undefined, and so a denial, where the call has no id or the data no version.
-of(family, blocks, reviews, allows) := {
+of(family, blocks, reviews, allows) := _verdict(family, blocks, reviews, allows, []) if count(config.shadow) == 0
+
+# Rules in shadow are shown, and decide nothing.
+of(family, blocks, reviews, allows) := _verdict(family, _live(blocks), _live(reviews), _live(allows), shadow) if {
+	count(config.shadow) > 0
+	shadow := array.slice(sort([item | some item in ((blocks | reviews) | allows); config.shadow[item.id]]), 0, 64)
+}
+
+_verdict(family, blocks, reviews, allows, shadow) := {
 	"id": input.id,
 	"data_version": data.opensafe.version,
 	"action": action,
 	"rules": array.slice(sort(all), 0, 64),
 	"grant": _grant(family, action),
-	"shadow": [],
+	"shadow": shadow,
 } if {
 	all := ((blocks | reviews) | allows) | _default(blocks, reviews, allows)
 	action := _action(all, reviews)
 }
+
+_live(hits) := {item | some item in hits; not config.shadow[item.id]}
 
 # METADATA
 # title: Default
@@ -27,7 +37,7 @@ of(family, blocks, reviews, allows) := {
 # custom:
 #   id: default.deny
 #   severity: medium
-#   threat: elevation of privilege
+#   threat: E5
 _default(blocks, reviews, allows) := {hit.block(
 	"default.deny", "medium",
 	"no rule allows this call", _subject, "Stay within /workspace and use ordinary development programs.",

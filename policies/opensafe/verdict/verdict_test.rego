@@ -97,3 +97,28 @@ test_long_values_are_cut if {
 	verdict := sample.judge("bash", sample.bash([sample.command([name])]))
 	every item in verdict.rules { count(item.reason) < 600 }
 }
+
+shadowed(family, question, rules) := verdict if {
+	verdict := sample.judge(family, question) with data.opensafe.config.shadow as rules
+}
+
+test_a_rule_in_shadow_is_shown_and_does_not_decide if {
+	verdict := shadowed("bash", install, {"tool.exec.package.install.review": true})
+	verdict.action == "block"
+	verdict.rules[0].id == "default.deny"
+	verdict.shadow[0].id == "tool.exec.package.install.review"
+}
+
+test_other_rules_decide_beside_one_in_shadow if {
+	question := sample.bash([sample.command(["nmap", "x"])])
+	verdict := shadowed("bash", question, {"tool.exec.scanner.deny": true})
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+	not sample.named(verdict, "tool.exec.scanner.deny")
+	verdict.shadow[0].id == "tool.exec.scanner.deny"
+}
+
+test_a_shadow_that_does_not_fire_changes_nothing if {
+	verdict := shadowed("bash", sample.bash([sample.command(["true"])]), {"tool.exec.scanner.deny": true})
+	verdict.action == "allow"
+	verdict.shadow == []
+}

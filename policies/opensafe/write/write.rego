@@ -12,7 +12,7 @@ import data.opensafe.hit
 # custom:
 #   id: tool.write.path.allowlist
 #   severity: high
-#   threat: tampering
+#   threat: T3
 blocks contains hit.block(
 	"tool.write.path.allowlist", "high",
 	$"{path.path} is outside the workspace", path.path, "Write beneath /workspace or /tmp.",
@@ -27,7 +27,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.write.vcs.deny
 #   severity: critical
-#   threat: tampering
+#   threat: T14
 blocks contains hit.block(
 	"tool.write.vcs.deny", "critical",
 	$"{path.path} belongs to version control", path.path, "Use git commands; leave its files alone.",
@@ -42,7 +42,7 @@ blocks contains hit.block(
 # custom:
 #   id: tool.write.rc.deny
 #   severity: critical
-#   threat: tampering
+#   threat: T14
 blocks contains hit.block(
 	"tool.write.rc.deny", "critical",
 	$"{path.path} is run at start-up", path.path, "Write a script beneath /workspace and run it by name.",
@@ -52,12 +52,44 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Continuous integration and build entry points
+# description: Files that other people's machines, editors and builds run.
+# custom:
+#   id: tool.write.ci.review
+#   severity: medium
+#   threat: T14
+reviews contains hit.review(
+	"tool.write.ci.review", "medium",
+	$"{path.path} is run by builds, editors or other machines", path.path,
+	"Ask for a review, or put the change into a file that these do not run.",
+) if {
+	some path in input.call.writes
+	not _clear(path, "ci")
+}
+
+# METADATA
+# title: Programs in search directories
+# description: Executables where programs are looked for by name.
+# custom:
+#   id: tool.write.binary.review
+#   severity: medium
+#   threat: T14
+reviews contains hit.review(
+	"tool.write.binary.review", "medium",
+	$"{path.path} is in a directory that programs are found in", path.path,
+	"Put the program beneath /workspace, outside bin directories, and start it by its path.",
+) if {
+	some path in input.call.writes
+	not _clear(path, "bin")
+}
+
+# METADATA
 # title: Size
 # description: The largest file the Write tool may write.
 # custom:
 #   id: tool.write.size.limit
 #   severity: medium
-#   threat: denial of service
+#   threat: D2
 tool_blocks contains hit.block(
 	"tool.write.size.limit", "medium",
 	$"{_size} bytes are more than {config.ceilings.write_bytes}", _size,

@@ -106,3 +106,33 @@ test_missing_tool_write_workspace_allow if {
 	verdict := sample.judge("write", sample.without(sample.call("Write", {"writes": [sample.path("/workspace/src/app.ts", ["workspace"])], "size": 10}), "/call/writes"))
 	sample.blocked_by(verdict, "default.deny")
 }
+
+test_review_tool_write_ci_review if {
+	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/.github/workflows/ci.yml", ["workspace", "ci"])], "size": 10}))
+	sample.reviewed_by(verdict, "tool.write.ci.review")
+}
+
+test_allow_tool_write_ci_review if {
+	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 10}))
+	sample.allowed(verdict, "tool.write.ci.review")
+}
+
+test_missing_tool_write_ci_review if {
+	verdict := sample.judge("write", sample.without(sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 10}), "/call/writes/0/classes"))
+	sample.blocked_by(verdict, "tool.write.path.allowlist")
+}
+
+test_review_tool_write_binary_review if {
+	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/.venv/bin/x", ["workspace", "bin"])], "size": 10}))
+	sample.reviewed_by(verdict, "tool.write.binary.review")
+}
+
+test_allow_tool_write_binary_review if {
+	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 10}))
+	sample.allowed(verdict, "tool.write.binary.review")
+}
+
+test_missing_tool_write_binary_review if {
+	verdict := sample.judge("write", sample.without(sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 10}), "/call/writes/0/classes"))
+	sample.blocked_by(verdict, "tool.write.path.allowlist")
+}

@@ -3,7 +3,7 @@
 - size, compression, member: caps, an exact flat list of regular files, no duplicate (archive.py)
 - signature: the manifest is signed with Ed25519 by a trusted key (sign.py)
 - manifest, hash, revision: every member listed and present, digests right, revision that of the content
-- config: the site's settings keep the schema; an unknown key is an error (site.py)
+- config: the site's settings keep the schema; an unknown key, or a shadow of no rule, is an error (site.py)
 - module, abi, builtins, entry points: links, ABI 1.3, needs nothing of the host, answers every family (engine.py)
 - self-test: the bundle's own questions get the verdicts it promises
 """
@@ -21,7 +21,7 @@ from .engine import Engine
 from .keys import Trusted
 from .manifest import ALLOWED, CONFIG, RULES, VECTORS, WASM, Bundle, Manifest, Vector, guest_data, read_manifest
 from .native import Tier
-from .site import read_config, tables_of
+from .site import check_shadow, read_config, tables_of
 from .verdict import read_verdict
 
 
@@ -50,6 +50,8 @@ def check(members: dict[str, bytes]) -> Bundle:
 
 def _read(members: dict[str, bytes], manifest: Manifest, digest: str, key: str) -> Bundle:
     config = read_config(members[CONFIG])
+    rules = read_catalogue(members[RULES])
+    check_shadow(config, (note.id for note in rules))
     return Bundle(
         revision=manifest.revision,
         number=manifest.number,
@@ -61,7 +63,7 @@ def _read(members: dict[str, bytes], manifest: Manifest, digest: str, key: str) 
         tables=tables_of(config),
         entrypoints=manifest.entrypoints,
         vectors=_read_vectors(members[VECTORS], manifest.entrypoints),
-        rules=read_catalogue(members[RULES]),
+        rules=rules,
     )
 
 

@@ -9,6 +9,8 @@ import msgspec
 SEVERITIES: Final = frozenset({"info", "low", "medium", "high", "critical"})
 _CUSTOM: Final = ("id", "severity", "threat")
 _HIT: Final = re.compile(r'hit\.(block|review|allow)\(\s*"([^"]+)",\s*"([^"]+)"')
+#: An id of docs/threat-model.md; an allow rule meets none.
+_THREAT: Final = re.compile(r"[STRIDE][0-9]+|none")
 _TEST: Final = re.compile(r"^test_(allow|block|review|missing)_(\w+)", re.MULTILINE)
 
 
@@ -52,6 +54,8 @@ def lint(report: dict[str, Any], rego: pathlib.Path) -> list[Finding]:
         severity = str(custom.get("severity"))
         if severity not in SEVERITIES:
             found(place, f"unknown severity {severity}", f"Choose one of {', '.join(sorted(SEVERITIES))}.", rule)
+        if "threat" in custom and not _THREAT.fullmatch(str(custom["threat"])):
+            found(place, f"threat {custom['threat']} is no id", "Name a row of docs/threat-model.md, or none.", rule)
         described.setdefault(rule, set()).add(severity)
         places.setdefault(rule, place)
     tested: dict[str, set[str]] = {}

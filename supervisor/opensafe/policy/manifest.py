@@ -25,7 +25,10 @@ SIGNATURE: Final = "signature.json"
 MEMBERS: Final = (CONFIG, RULES, VECTORS, WASM)  # beside the manifest, which lists them, and its signature
 ALLOWED: Final = frozenset((SIGNATURE, MANIFEST, *MEMBERS))
 #: Every bundle answers these.
-ENTRYPOINTS: Final = ("gate/bash", "gate/canary", "gate/exec", "gate/list", "gate/read", "gate/sandbox", "gate/write")
+ENTRYPOINTS: Final = (
+    "gate/bash", "gate/canary", "gate/egress", "gate/exec", "gate/list", "gate/read", "gate/runtime", "gate/sandbox",
+    "gate/tool", "gate/write",
+)  # fmt: skip
 
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 

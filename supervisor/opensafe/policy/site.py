@@ -6,6 +6,7 @@ refuses what it does not know whatever a bundle says of itself.
 
 import functools
 import pathlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import jsonschema_rs
@@ -14,6 +15,8 @@ import msgspec
 from opensafe.errors import BundleRefused
 from opensafe.model.facts import ClassTables
 
+#: What no rule allows is blocked by this one.
+DEFAULT_RULE: Final = "default.deny"
 SCHEMA: Final = pathlib.Path(__file__).with_name("config.schema.json")
 
 
@@ -27,6 +30,13 @@ def read_config(content: bytes) -> dict[str, Any]:
         place = ".".join(str(part) for part in fault.instance_path) or "the top"
         raise BundleRefused(f"config: {fault.message}", value=f"at {place}")
     return config
+
+
+def check_shadow(config: dict[str, Any], rules: Iterable[str]) -> None:
+    """Refuse, with BundleRefused, a shadow of what is no rule of the bundle, and of what denies where no rule does."""
+    unknown = sorted(set(config["shadow"]) - (set(rules) - {DEFAULT_RULE}))
+    if unknown:
+        raise BundleRefused("config: no rule that can run in shadow", value=", ".join(unknown))
 
 
 def tables_of(config: dict[str, Any]) -> ClassTables:

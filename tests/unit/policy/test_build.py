@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Callable
 
@@ -30,14 +31,15 @@ def edit(path: pathlib.Path, old: str, new: str) -> None:
 
 
 SPOILS: dict[str, Callable[[Tree], object]] = {
-    "fmt": lambda t: edit(t / "opensafe/budget/budget.rego", "_within if {", "_within   if {"),
-    "callz": lambda t: edit(t / "opensafe/budget/budget.rego", "config.ceilings.calls,", "config.ceilings.callz,"),
-    "usrinfo": lambda t: edit(t / "opensafe/egress/egress.rego", "host.userinfo", "host.usrinfo"),
-    "threat": lambda t: edit(t / "opensafe/budget/budget.rego", "#   threat: denial of service\n", ""),
+    "fmt": lambda t: edit(t / "opensafe/budget/budget.rego", "_bytes if {", "_bytes   if {"),
+    "callz": lambda t: edit(t / "opensafe/session/session.rego", "ceilings.calls_", "ceilings.callz_"),
+    "pth": lambda t: edit(t / "opensafe/read/read.rego", "{path.path} holds", "{path.pth} holds"),
+    "threat": lambda t: edit(t / "opensafe/budget/budget.rego", "#   threat: D8\n", ""),
     "severity low": lambda t: edit(t / "opensafe/budget/budget.rego", '"medium"', '"low"'),
+    "threat flood": lambda t: edit(t / "opensafe/budget/budget.rego", "threat: D8", "threat: flood"),
     "no test_missing": lambda t: edit(t / "opensafe/budget/budget_test.rego", "test_missing_", "test_other_"),
     "no budget_test.rego": lambda t: (t / "opensafe/budget/budget_test.rego").unlink(),
-    "FAIL": lambda t: edit(t / "opensafe/budget/budget.rego", "calls < _limit", "calls <= _limit"),
+    "FAIL": lambda t: edit(t / "opensafe/budget/budget.rego", "usage[key] < _limit", "usage[key] <= _limit"),
     "config: .*extra": lambda t: (t / "data/extra.json").write_text("{}"),
     "stands twice": lambda t: (t / "data/images.json").write_text('{"base": "any", "base": "any"}'),
     "another verdict": lambda t: edit(t / "vectors.json", '"block"', '"review"'),
@@ -79,3 +81,12 @@ def test_the_command_line_reports_and_fails(
 def test_the_schemas_are_those_of_the_code() -> None:
     assert (POLICIES / "schemas/input.json").read_text() == input_schema()
     assert json.loads((POLICIES / "schemas/config.json").read_text()) == json.loads(site.SCHEMA.read_text())
+
+
+def test_every_threat_of_a_rule_stands_in_the_threat_model() -> None:
+    model = (POLICIES.parent / "docs/threat-model.md").read_text()
+    known = set(re.findall(r"^\| ([STRIDE][0-9]+) \|", model, re.MULTILINE)) | {"none"}
+    sources = "\n".join(path.read_text() for path in POLICIES.glob("opensafe/*/*.rego"))
+    named = set(re.findall(r"^#   threat: (\S+)", sources, re.MULTILINE))
+    assert len(named) > 10
+    assert named <= known

@@ -144,8 +144,9 @@ def set_at(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("paths.tmp", [1]),
         ("programs.network.curl", False),
         ("tools.Bash", "shell"),
-        ("ceilings.calls", 0),
-        ("ceilings.calls", 1.5),
+        ("ceilings.session.calls", -1),
+        ("ceilings.session.calls", 1.5),
+        ("ceilings.calls_per_minute", 0),
         ("ceilings.sandbox.pids", "many"),
         ("images", {}),
         ("grants.bash.seccomp", "unconfined"),
@@ -166,6 +167,18 @@ def test_a_changed_site_setting_that_keeps_the_schema_loads(members: Members, bu
     assert changed.revision != bundle.revision
 
 
+@pytest.mark.parametrize("rule", ["tool.bash.no.such", "default.deny"])
+def test_a_shadow_of_what_can_have_none_is_refused(members: Members, rule: str) -> None:
+    config = set_at(json.loads(members[CONFIG]), "shadow", {rule: True})
+    with pytest.raises(BundleRefused, match=rf"no rule that can run in shadow.*{rule}"):
+        load(repack({**members, CONFIG: json.dumps(config).encode()}))
+
+
+def test_a_rule_in_shadow_loads(members: Members) -> None:
+    config = set_at(json.loads(members[CONFIG]), "shadow", {"tool.write.ci.review": True})
+    load(repack({**members, CONFIG: json.dumps(config).encode()}))
+
+
 def test_a_failing_self_test_is_refused(members: Members) -> None:
     vectors = msgspec.json.decode(members[VECTORS])
     vectors[0]["action"] = "block"
@@ -174,7 +187,7 @@ def test_a_failing_self_test_is_refused(members: Members) -> None:
 
 
 def test_settings_that_open_what_a_self_test_holds_shut_are_refused(members: Members) -> None:
-    config = set_at(json.loads(members[CONFIG]), "programs.privilege", {})
+    config = set_at(json.loads(members[CONFIG]), "programs.denied", {})
     with pytest.raises(BundleRefused, match="self-test"):
         load(repack({**members, CONFIG: json.dumps(config).encode()}))
 

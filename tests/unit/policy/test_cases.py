@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from opensafe.model.calls import Principal
 from opensafe.model.decision import Decision
 from opensafe.model.policy_input import BudgetInput, PolicyInput, SessionInput
+from opensafe.model.usage import Usage
 from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import Bundle
 from opensafe.policy.subject import call_input
+from tests.harness.policy import CALM
 
 POLICIES = pathlib.Path(__file__).parents[3] / "policies"
 CASES = {
@@ -43,8 +45,8 @@ def put(engine: Engine, tool: str, arguments: dict[str, Any], name: str = "q") -
         kind="call",
         call=call_input(call, DEFAULT_REGISTRY.facts(call, engine.tables)),
         principal=Principal(name="default", roles=("developer",)),
-        session=SessionInput(id="s"),
-        budget=BudgetInput(usage={"calls": 0}),
+        session=SessionInput(id="s", window=CALM),
+        budget=BudgetInput(usage=Usage().as_budget(), principal=Usage().as_budget()),
     )
     return DEFAULT_REGISTRY.entrypoint(tool), question
 

@@ -1,0 +1,54 @@
+# METADATA
+# title: Archives
+# description: Where the members of an archive may land. Its directory is a write like any other.
+package opensafe.archive
+
+import data.opensafe.config
+import data.opensafe.hit
+
+# METADATA
+# title: Members that escape
+# description: Options that let members leave the directory they are unpacked in, and members named by dots.
+# custom:
+#   id: tool.archive.member.deny
+#   severity: high
+#   threat: T3
+blocks contains hit.block(
+	"tool.archive.member.deny", "high",
+	$"`{item.program}` may unpack outside the directory it was given", item.program,
+	"Unpack into a directory beneath /workspace, without options that keep absolute or dotted names.",
+) if {
+	some item in input.call.commands
+	options := config.programs.archive_escapes[item.program]
+	not _contained(item, options)
+}
+
+_contained(item, options) if {
+	is_array(item.argv)
+	every argument in item.argv { _harmless(argument, options) }
+	not _clustered(item)
+}
+
+_harmless(argument, _) if is_null(argument)
+
+_harmless(argument, options) if {
+	not options[split(argument, "=")[0]]
+	not startswith(argument, "../")
+	not contains(argument, "/../")
+}
+
+# `tar -xPf` and `tar xPf`.
+_clustered(item) if {
+	item.program in {"tar", "bsdtar"}
+	some at, argument in item.argv
+	_letters(at, argument)
+	contains(argument, "P")
+}
+
+_letters(1, argument) if not startswith(argument, "--")
+
+_letters(at, argument) if {
+	at > 1
+	startswith(argument, "-")
+	not startswith(argument, "--")
+}

@@ -1,0 +1,85 @@
+# METADATA
+# title: Deleting
+# description: Rules on every path a call deletes.
+package opensafe.delete
+
+import data.opensafe.hit
+import data.opensafe.write
+
+# METADATA
+# title: Scope of deletion
+# description: >-
+#   Named paths of the workspace and of temporary directories; never their roots, never all at once, never a
+#   repository's own files.
+# custom:
+#   id: tool.delete.scope.deny
+#   severity: critical
+#   threat: T16
+blocks contains hit.block(
+	"tool.delete.scope.deny", "critical",
+	$"deletes {path.path}, which is outside the workspace, its root or a repository's own", path.path,
+	"Delete named paths beneath /workspace or /tmp only; with find, restrict by -name.",
+) if {
+	some path in input.call.deletes
+	not allowed(path)
+}
+
+# METADATA
+# title: Allowed
+# description: The path may be deleted.
+allowed(path) if {
+	write.within(path)
+	not _whole(path)
+	not path.classes.vcs
+}
+
+# git leaves its lock behind where it was interrupted.
+allowed(path) if {
+	write.within(path)
+	endswith(path.path, ".lock")
+	not _whole(path)
+}
+
+# `find . -name '*.pyc' -delete` names its root, but deletes only what matches.
+allowed(path) if {
+	path.path in {"/workspace", "/tmp", "/var/tmp"}
+	_by_name
+}
+
+_whole(path) if path.path in {"/workspace", "/tmp", "/var/tmp"}
+
+_whole(path) if {
+	trim_right(path.path, "*?.[]!") == "/workspace/"
+}
+
+# `/*` and `/w*` reach beyond the workspace.
+_whole(path) if {
+	some mark in ["*", "?", "["]
+	contains(split(path.path, "/")[1], mark)
+}
+
+# All that deletes in this call is a find that is restricted by name, or what such a find starts.
+_by_name if {
+	count(_finders) > 0
+	every item in _finders { _restricted(item.argv) }
+	every item in input.call.commands { _harmless(item) }
+}
+
+_finders := [item | some item in input.call.commands; item.program == "find"]
+
+_harmless(item) if not item.program in {"rm", "rmdir", "unlink", "shred", "mv", "git"}
+
+_harmless(item) if "find" in item.via
+
+_restricted(argv) if {
+	every argument in argv { not argument in {"-o", "-or", "!", "-not", ",", "("} }
+	some at, argument in argv
+	argument in {"-name", "-iname", "-path", "-ipath", "-wholename"}
+	trim(argv[at + 1], "*?.[]!/") != ""
+	every place, acting in argv { _later(place, acting, at) }
+}
+
+# What acts stands behind the test that restricts it: find reads from left to right.
+_later(place, _, at) if place > at
+
+_later(_, acting, _) if not acting in {"-delete", "-exec", "-execdir", "-ok", "-okdir"}

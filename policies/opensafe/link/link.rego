@@ -1,0 +1,83 @@
+# METADATA
+# title: Links
+# description: Where links may point. The file tools follow none out of their root; programs do.
+package opensafe.link
+
+import data.opensafe.hit
+
+# METADATA
+# title: Links that leave
+# description: A symbolic or hard link whose target is outside the workspace and temporary directories.
+# custom:
+#   id: tool.write.symlink.deny
+#   severity: high
+#   threat: T3
+blocks contains hit.block(
+	"tool.write.symlink.deny", "high",
+	$"`{item.program}` links to something outside the workspace", concat(" ", [part | some part in item.argv; is_string(part)]),
+	"Link to a path beneath /workspace or /tmp, or copy the file.",
+) if {
+	some item in input.call.commands
+	_links(item)
+	not _stays(item)
+}
+
+_links(item) if item.program in {"ln", "link"}
+
+_links(item) if {
+	item.program == "cp"
+	some argument in item.argv
+	argument in {"-s", "-l", "--symbolic-link", "--link", "-rs", "-as", "-sf"}
+}
+
+_stays(item) if {
+	is_array(item.argv)
+	last := item.argv[count(item.argv) - 1]
+	depth := _depth(last)
+	every argument in array.slice(item.argv, 1, count(item.argv)) { _inside(argument, depth) }
+}
+
+# What is not known before the run is opaque already.
+_inside(argument, _) if is_null(argument)
+
+_inside(argument, _) if {
+	not startswith(argument, "/")
+	not contains(argument, "..")
+}
+
+_inside(argument, _) if {
+	some root in ["/workspace/", "/tmp/", "/var/tmp/"]
+	startswith(argument, root)
+	not contains(argument, "..")
+}
+
+_inside("/workspace", _) := true
+
+_inside("/tmp", _) := true
+
+# `ln -s ../lib/x bin/x`: as many steps up as the link lies deep.
+_inside(argument, depth) if {
+	not startswith(argument, "/")
+	count(split(argument, "../")) - 1 <= depth
+	not _up(argument)
+}
+
+# Beneath another directory than the workspace's root: what it resolves to is listed as read.
+_inside(argument, _) if {
+	not startswith(argument, "/")
+	contains(argument, "..")
+	count(input.call.reads) > 0
+	every path in input.call.reads { _within(path) }
+}
+
+_up(argument) if argument == ".."
+
+_up(argument) if endswith(argument, "/..")
+
+_depth(last) := count(split(last, "/")) - 1 if is_string(last)
+
+_depth(last) := 0 if is_null(last)
+
+_within(path) if path.classes.workspace == true
+
+_within(path) if path.classes.tmp == true
