@@ -20,6 +20,7 @@ enum status {
     STATUS_NO_SPACE = 14,
     STATUS_DENIED = 15,
     STATUS_OTHER = 16,
+    STATUS_NOT_DECIDED = 17,
 };
 
 enum { CHUNK = 65536 }; /* bytes moved at a time */
@@ -31,6 +32,7 @@ struct request {
     uint64_t offset, length; /* read: bytes */
     uint64_t most;           /* write: bytes; list: entries */
     unsigned mode;           /* write: permission bits */
+    const char *sha256;      /* write: what the content must hash to, in lowercase hexadecimal */
 };
 
 /* One line on standard error; returns `status`. */

@@ -2,7 +2,8 @@
  * file: the file API's hand inside the sandbox.
  *
  *   file read ROOT REL [--offset N] [--length N]     bytes to standard output
- *   file write ROOT REL --mode OCTAL --max BYTES     standard input, all of it or nothing
+ *   file write ROOT REL --mode OCTAL --max BYTES --sha256 HEX
+ *                                                    standard input, exactly what was decided, or nothing
  *   file list ROOT REL [--max N]                     records to standard output
  *
  * Every path is resolved by the kernel beneath ROOT (openat2, RESOLVE_BENEATH): "..", symlinks and absolute
@@ -10,6 +11,7 @@
  * never compared. Only regular files are read or replaced. Exit status and formats: native/README.md.
  */
 #include "../common/parse.h"
+#include "../common/sha256.h"
 #include "beneath.h"
 #include "line.h"
 #include "start.h"
@@ -21,10 +23,18 @@ enum { ENTRIES_DEFAULT = 10000 };
 
 static enum status usage(void) {
     static const char TEXT[] = "usage: file read ROOT REL [--offset N] [--length N]\n"
-                               "       file write ROOT REL --mode OCTAL --max BYTES\n"
+                               "       file write ROOT REL --mode OCTAL --max BYTES --sha256 HEX\n"
                                "       file list ROOT REL [--max N]\n";
     write_all(2, TEXT, sizeof TEXT - 1);
     return STATUS_USAGE;
+}
+
+static bool is_digest(const char *text) {
+    size_t length = 0;
+    while (text[length] && strchr("0123456789abcdef", text[length])) {
+        length++;
+    }
+    return length == SHA256_DIGITS && !text[length];
 }
 
 /* One "--NAME VALUE" for this verb. */
@@ -34,6 +44,10 @@ static bool take_option(struct request *request, char verb, const char *name, co
         bool valid = parse_octal(value, 0777, &number) == PARSE_OK;
         request->mode = valid ? (unsigned)number : 0;
         return valid;
+    }
+    if (verb == 'w' && strcmp(name, "--sha256") == 0) {
+        request->sha256 = value;
+        return is_digest(value);
     }
     if (verb == 'r' && strcmp(name, "--offset") == 0) {
         return parse_decimal(value, INT64_MAX, &request->offset) == PARSE_OK;
@@ -56,7 +70,7 @@ int guest_main(char **argv, char **environment) {
         return usage();
     }
     const uint64_t unset = UINT64_MAX;
-    struct request request = {argv[1], argv[3], -1, 0, INT64_MAX, unset, (unsigned)-1};
+    struct request request = {argv[1], argv[3], -1, 0, INT64_MAX, unset, (unsigned)-1, NULL};
     size_t verb = 0;
     while (verb < sizeof VERBS / sizeof VERBS[0] && strcmp(argv[1], VERBS[verb].name) != 0) {
         verb++;
@@ -69,7 +83,7 @@ int guest_main(char **argv, char **environment) {
             return usage();
         }
     }
-    if (argv[1][0] == 'w' && (request.most == unset || request.mode == (unsigned)-1)) {
+    if (argv[1][0] == 'w' && (request.most == unset || request.mode == (unsigned)-1 || !request.sha256)) {
         return usage();
     }
     if (argv[1][0] == 'l' && request.most == unset) {

@@ -2,13 +2,16 @@
  * file write: one regular file, replaced as a whole or not at all.
  *
  * The bytes go into a temporary name in the same directory, to disk, and then over the old name: a reader
- * sees the old content or the new one, and a failure leaves the old.
+ * sees the old content or the new one, and a failure leaves the old. Who sends the bytes is not believed:
+ * they take the name only when they hash to what the command line, which was decided, says.
  */
 #include "../common/relative.h"
+#include "../common/sha256.h"
 #include "beneath.h"
 #include "line.h"
 
 #include <linux/random.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { SYMLINKS_MAX = 8 };
@@ -93,21 +96,28 @@ static enum status find_target(const struct request *request, struct relative *a
     }
 }
 
-/* Standard input into `fd`, to its end: -EFBIG when there are more than `most` bytes. */
-static long copy_input(int fd, uint64_t most) {
+/* Standard input into `fd`, to its end, and its digest: -EFBIG when there are more than `most` bytes. */
+static long copy_input(int fd, uint64_t most, char ret_digest[static SHA256_DIGITS + 1]) {
+    struct sha256 hash;
+    sha256_start(&hash);
     char chunk[CHUNK];
     for (;;) {
         long got = sys_read(0, chunk, CHUNK);
         if (got == -EINTR) {
             continue;
         }
-        if (got <= 0) {
+        if (got < 0) {
             return got;
+        }
+        if (got == 0) {
+            sha256_end(&hash, ret_digest);
+            return 0;
         }
         if ((uint64_t)got > most) {
             return -EFBIG;
         }
         most -= (uint64_t)got;
+        sha256_add(&hash, chunk, (size_t)got);
         long wrote = write_all(fd, chunk, (size_t)got);
         if (wrote < 0) {
             return wrote;
@@ -130,25 +140,34 @@ static long temporary_name(char name[static 32]) {
     return 0;
 }
 
-static long fill_and_rename(const struct request *request, int directory, const char *temporary, int fd,
-                            const char *name) {
-    long result = copy_input(fd, request->most);
-    if (result >= 0) {
-        result = sys_call(__NR_fchmod, fd, request->mode, 0, 0, 0, 0);
-    }
+/* The temporary file gets its mode, goes to disk, and takes the name. */
+static long put_in_place(int fd, unsigned mode, int directory, const char *temporary, const char *name) {
+    long result = sys_call(__NR_fchmod, fd, mode, 0, 0, 0, 0);
     if (result >= 0) {
         result = sys_call(__NR_fsync, fd, 0, 0, 0, 0, 0);
     }
     if (result >= 0) {
         result = sys_call(__NR_renameat2, directory, (long)temporary, directory, (long)name, 0, 0);
     }
-    if (result < 0) {
+    return result;
+}
+
+static enum status fill_and_rename(const struct request *request, int directory, const char *temporary,
+                                   int fd, const char *name) {
+    char digest[SHA256_DIGITS + 1];
+    long result = copy_input(fd, request->most, digest);
+    bool decided = result >= 0 && strcmp(digest, request->sha256) == 0;
+    if (decided) {
+        result = put_in_place(fd, request->mode, directory, temporary, name);
+    }
+    if (!decided || result < 0) {
         sys_call(__NR_unlinkat, directory, (long)temporary, 0, 0, 0, 0);
-        return result;
+        return result < 0 ? complain_errno(request, result)
+                          : complain(request, STATUS_NOT_DECIDED, "content is not what was decided");
     }
     /* The name too is on disk before the writer hears "done"; filesystems in memory have nothing to sync. */
     result = sys_call(__NR_fsync, directory, 0, 0, 0, 0, 0);
-    return result == -EINVAL ? 0 : result;
+    return result >= 0 || result == -EINVAL ? STATUS_OK : complain_errno(request, result);
 }
 
 enum status file_write(const struct request *request) {
@@ -175,6 +194,5 @@ enum status file_write(const struct request *request) {
     if (fd < 0) {
         return complain_errno(request, fd);
     }
-    result = fill_and_rename(request, directory, temporary, (int)fd, at.name);
-    return result < 0 ? complain_errno(request, result) : STATUS_OK;
+    return fill_and_rename(request, directory, temporary, (int)fd, at.name);
 }

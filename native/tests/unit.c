@@ -1,12 +1,14 @@
 /*
- * Unit tests of what launch and the guest programs share: parsing, path text, search. No framework: each
- * CHECK that fails prints its line, and the exit status says whether any did. Run with ASan and UBSan too.
+ * Unit tests of what launch and the guest programs share: parsing, path text, search, digests. No framework:
+ * each CHECK that fails prints its line, and the exit status says whether any did. Run with ASan and UBSan
+ * too.
  */
 #include "../common/filter.h"
 #include "../common/limits.h"
 #include "../common/parse.h"
 #include "../common/relative.h"
 #include "../common/search.h"
+#include "../common/sha256.h"
 #include "../guest/report.h"
 #include "../guest/run_options.h"
 #include "../launch/cgroup.h"
@@ -342,6 +344,58 @@ static int test_run_options(void) {
     return failures;
 }
 
+/* The digest of `count` copies of `text`, handed over in pieces of at most `piece` bytes. */
+static bool hashes_to(const char *text, unsigned count, size_t piece, const char *digest) {
+    struct sha256 hash;
+    sha256_start(&hash);
+    for (unsigned i = 0; i < count; i++) {
+        for (size_t at = 0, size = strlen(text); at < size; at += piece) {
+            sha256_add(&hash, text + at, size - at < piece ? size - at : piece);
+        }
+    }
+    char got[SHA256_DIGITS + 1];
+    sha256_end(&hash, got);
+    return strcmp(got, digest) == 0;
+}
+
+/* The messages of FIPS 180-4's examples (one block, two blocks, a million bytes), and the empty one. */
+static int test_sha256_gives_the_digests_of_the_standard(void) {
+    int failures = 0;
+    static const char EMPTY[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    static const char TWO_BLOCKS[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+    CHECK(hashes_to("", 1, 64, EMPTY));
+    CHECK(hashes_to("abc", 1, 64, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+    for (size_t piece = 1; piece <= sizeof TWO_BLOCKS; piece++) {
+        CHECK(hashes_to(TWO_BLOCKS, 1, piece,
+                        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"));
+    }
+    CHECK(hashes_to("aaaaaaaaaa", 100000, 7,
+                    "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"));
+    return failures;
+}
+
+/* 55 bytes is the most that shares a block with the length, 64 a whole block: each side of both edges. */
+static int test_sha256_pads_at_the_edges_of_a_block(void) {
+    int failures = 0;
+    static const struct {
+        unsigned size;
+        const char *digest;
+    } EDGES[] = {
+        {55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
+        {56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"},
+        {63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34"},
+        {64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+        {65, "635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0"},
+        {119, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb"},
+        {120, "2f3d335432c70b580af0e8e1b3674a7c020d683aa5f73aaaedfdc55af904c21c"},
+        {128, "6836cf13bac400e9105071cd6af47084dfacad4e5e302c94bfed24e013afb73e"},
+    };
+    for (size_t i = 0; i < sizeof EDGES / sizeof EDGES[0]; i++) {
+        CHECK(hashes_to("a", EDGES[i].size, 1, EDGES[i].digest));
+    }
+    return failures;
+}
+
 int main(void) {
     static int (*const TESTS[])(void) = {
         test_numbers,
@@ -355,6 +409,8 @@ int main(void) {
         test_launch_plan_has_caps,
         test_results_have_text,
         test_run_options,
+        test_sha256_gives_the_digests_of_the_standard,
+        test_sha256_pads_at_the_edges_of_a_block,
     };
     int failures = 0;
     for (size_t i = 0; i < sizeof TESTS / sizeof TESTS[0]; i++) {

@@ -1,6 +1,7 @@
 """file: reads, writes and lists beneath a root, whatever the paths and the tree in it are made of."""
 
 import ctypes
+import hashlib
 import os
 import pathlib
 import socket
@@ -14,6 +15,7 @@ from tests.native.support import popen
 pytestmark = pytest.mark.root
 
 OK, USAGE, NOT_FOUND, OUTSIDE, WRONG_TYPE, TOO_LARGE, NO_SPACE, DENIED, OTHER = 0, 2, 10, 11, 12, 13, 14, 15, 16
+NOT_DECIDED = 17
 SECRET = b"secret outside the root"
 EXCHANGE = 2  # RENAME_EXCHANGE
 
@@ -46,12 +48,20 @@ def file(native, tree):
 
 @pytest.fixture
 def write(file):
-    def run(path, data=b"new", *, most=1000, mode="644", **options):
-        status, output, _ = file("write", path, "--mode", mode, "--max", most, data=data, **options)
+    """write(path, data, decided=…): the status. What was decided is what is sent, unless told otherwise."""
+
+    def run(path, data=b"new", *, decided=None, most=1000, mode="644", **options):
+        digest = sha256(data if decided is None else decided)
+        words = ("--mode", mode, "--max", most, "--sha256", digest)
+        status, output, _ = file("write", path, *words, data=data, **options)
         assert output == b""
         return status
 
     return run
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
 
 
 def outside_is_untouched(tree):
@@ -295,6 +305,46 @@ def test_write_is_capped_and_leaves_the_old_content(write, tree, size, status):
     assert no_temporary_is_left(tree)
 
 
+DECIDED = bytes(range(256)) * 1000  # more than is moved at a time
+
+
+@pytest.mark.parametrize("content", [DECIDED, b"x", b""], ids=["long", "one-byte", "empty"])
+def test_t12_the_content_that_was_decided_is_written(write, tree, content):
+    assert write("file", content, most=len(content)) == OK
+    assert (tree / "file").read_bytes() == content
+    assert no_temporary_is_left(tree)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (DECIDED[:-1] + b"x", NOT_DECIDED),
+        (b"x" + DECIDED[1:], NOT_DECIDED),
+        (DECIDED[:-1], NOT_DECIDED),
+        (b"", NOT_DECIDED),
+        (DECIDED + b"x", TOO_LARGE),
+    ],
+    ids=["last-byte", "first-byte", "short", "empty", "long"],
+)
+def test_t12_other_content_than_was_decided_leaves_the_old(write, tree, sent, status):
+    assert write("file", sent, decided=DECIDED, most=len(DECIDED)) == status
+    assert write("new", sent, decided=DECIDED, most=len(DECIDED)) == status
+    assert (tree / "file").read_bytes() == b"0123456789"
+    assert not (tree / "new").exists()
+    assert no_temporary_is_left(tree)
+
+
+def test_t12_content_where_none_was_decided_leaves_the_old(write, tree):
+    assert write("file", b"x", decided=b"", most=0) == TOO_LARGE
+    assert write("file", b"x", decided=b"", most=1) == NOT_DECIDED
+    assert (tree / "file").read_bytes() == b"0123456789"
+
+
+def test_t12_the_refusal_is_one_line_that_says_why(file):
+    words = ("--mode", "644", "--max", "9", "--sha256", sha256(b"decided"))
+    assert file("write", "file", *words, data=b"other")[2] == "file: write: content is not what was decided: file\n"
+
+
 def test_rs06_full_filesystem_leaves_the_old_content(write, small_tmpfs):
     (small_tmpfs / "file").write_bytes(b"old")
     assert write("file", b"x" * 100000, most=1 << 20, root=small_tmpfs) == NO_SPACE
@@ -306,6 +356,7 @@ def test_rs06_full_filesystem_leaves_the_old_content(write, small_tmpfs):
 @pytest.mark.parametrize("number", ["TERM", "INT", "HUP"])
 def test_signal_in_the_middle_neither_stops_nor_tears_the_write(native, tree, number):
     words = [native / "guest" / "file", "write", tree, "file", "--mode", "644", "--max", "100"]
+    words += ["--sha256", sha256(b"first second")]
     with popen(words, stdin=subprocess.PIPE) as child:
         child.stdin.write(b"first ")
         child.stdin.flush()
@@ -360,6 +411,8 @@ def test_list_of_what_is_no_directory(file):
 
 # the command line
 
+EMPTY = sha256(b"")
+
 
 @pytest.mark.parametrize(
     "words",
@@ -368,10 +421,16 @@ def test_list_of_what_is_no_directory(file):
         ["read", "file", "--offset", "-1"],
         ["read", "file", "--offset"],
         ["read", "file", "--length", "9223372036854775808"],
-        ["write", "file", "--max", "1"],
-        ["write", "file", "--mode", "644"],
-        ["write", "file", "--mode", "4755", "--max", "1"],
-        ["write", "file", "--mode", "999", "--max", "1"],
+        ["write", "file", "--max", "1", "--sha256", EMPTY],
+        ["write", "file", "--mode", "644", "--sha256", EMPTY],
+        ["write", "file", "--mode", "644", "--max", "1"],
+        ["write", "file", "--mode", "4755", "--max", "1", "--sha256", EMPTY],
+        ["write", "file", "--mode", "999", "--max", "1", "--sha256", EMPTY],
+        ["write", "file", "--mode", "644", "--max", "1", "--sha256", EMPTY[:-1]],
+        ["write", "file", "--mode", "644", "--max", "1", "--sha256", EMPTY + "0"],
+        ["write", "file", "--mode", "644", "--max", "1", "--sha256", EMPTY.upper()],
+        ["write", "file", "--mode", "644", "--max", "1", "--sha256", ""],
+        ["read", "file", "--sha256", EMPTY],
         ["delete", "file"],
         ["list", ".", "--max", "many"],
     ],

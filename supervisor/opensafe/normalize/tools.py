@@ -211,12 +211,13 @@ def _read_facts(sealed: Sealed, tables: ClassTables) -> Facts:
 
 
 def _write_facts(sealed: Sealed, tables: ClassTables) -> Facts:
-    return Facts(writes=(one_path(resolve(sealed["path"], DEFAULT_CWD), tables),), size=_written(sealed))
+    return Facts(writes=(one_path(resolve(sealed["path"], DEFAULT_CWD), tables),), size=_content_seal(sealed)["bytes"])
 
 
-def _written(sealed: Sealed) -> int:
-    seal = sealed["content"] if "content" in sealed else sealed["content_base64"]
-    return int(seal["bytes"])
+def _content_seal(sealed: Sealed) -> dict[str, Any]:
+    """`bytes` and `sha256` of a Write's content."""
+    seal: dict[str, Any] = sealed["content"] if "content" in sealed else sealed["content_base64"]
+    return seal
 
 
 # Programs
@@ -238,8 +239,9 @@ def _read_program(sealed: Sealed, grant: Grant) -> Program:
 
 def _write_program(sealed: Sealed, grant: Grant) -> Program:
     place = _place(sealed, grant.paths.write, "written")
-    mode = sealed.get("mode", "0644")
-    return _program((FILE_HELPER, "write", *place, "--mode", mode, "--max", str(_written(sealed))), sealed)
+    seal = _content_seal(sealed)
+    options = ("--mode", sealed.get("mode", "0644"), "--max", str(seal["bytes"]), "--sha256", seal["sha256"])
+    return _program((FILE_HELPER, "write", *place, *options), sealed)
 
 
 def _list_program(sealed: Sealed, grant: Grant) -> Program:

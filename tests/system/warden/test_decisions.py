@@ -1,12 +1,16 @@
 """Nothing starts without a decision on record that allows exactly it, and each decision serves once."""
 
+import json
+
 import msgspec
 import pytest
 
 from opensafe.errors import InvalidArgument, NotFound, WardenRefused
 from opensafe.model.chain import verify
+from opensafe.model.decision import Grant, PathGrant
 from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
+from opensafe.normalize.tools import DEFAULT_REGISTRY, MAX_ARGV_ENV
 from opensafe.warden.protocol import RecordRef
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,6 +68,32 @@ async def test_anything_altered_after_the_decision_is_refused(box, front, change
         "exec_id": replace(launch, exec_id=new_id("exec")),
     }[change]
     await refused(box, altered, decision, "something else")
+
+
+DECIDED, OTHER = b"what was judged", b"what was not.."
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "content"),
+    [
+        (DECIDED, 0, DECIDED),
+        (OTHER, 17, b"old"),
+        (DECIDED[:-1], 17, b"old"),
+        (b"", 17, b"old"),
+        (DECIDED + b"!", 13, b"old"),
+    ],
+    ids=["benign-twin", "equal-size", "short", "empty", "long"],
+)
+async def test_t12_a_decided_write_takes_no_other_content(box, front, sent, status, content):
+    """What runs is the decided program; only the bytes are the front's choice."""
+    await box.sh("printf old > /workspace/decided")
+    arguments = json.dumps({"path": "/workspace/decided", "content": DECIDED.decode()}).encode()
+    call = DEFAULT_REGISTRY.validate("call", "Write", arguments, MAX_ARGV_ENV)
+    program = DEFAULT_REGISTRY.program(call, Grant(paths=PathGrant(write=("/workspace",))))
+    done = await box.run(*program.argv, stdin=sent, profile="file")
+    assert (done.ended.kind, done.ended.value) == ("exited", status)
+    assert (b"not what was decided" in done.err) == (status == 17)
+    assert (await box.sh("cat /workspace/decided; ls -A /workspace | grep -c opensafe")).out == content + b"0\n"
 
 
 async def test_a_decision_about_nothing_is_refused(box, front):

@@ -139,6 +139,7 @@ def test_pe_20_content_is_sealed_and_travels_beside_the_call(field: str) -> None
     assert REGISTRY.facts(call, TABLES).size == len(content)
     assert REGISTRY.program(call, GRANT).argv == (
         "/.opensafe/file", "write", "/workspace", "src/app.ts", "--mode", "0644", "--max", str(len(content)),
+        "--sha256", seal["sha256"],
     )  # fmt: skip
 
 
