@@ -90,3 +90,11 @@ def test_every_threat_of_a_rule_stands_in_the_threat_model() -> None:
     named = set(re.findall(r"^#   threat: (\S+)", sources, re.MULTILINE))
     assert len(named) > 10
     assert named <= known
+
+
+def test_the_documentation_lists_every_rule() -> None:
+    listed = (POLICIES.parent / "docs/policies.md").read_text()
+    sources = "\n".join(path.read_text() for path in POLICIES.glob("opensafe/*/*.rego"))
+    rules = set(re.findall(r"^#   id: (\S+)", sources, re.MULTILINE))
+    assert len(rules) >= 68
+    assert [rule for rule in sorted(rules) if f"`{rule}`" not in listed] == []
