@@ -117,7 +117,7 @@ def _candidate_lines(found: "Candidate") -> Iterator[str]:
     if found.no_verdict:
         yield f"no verdict {found.no_verdict}, which count as blocks"
     if found.dropped:
-        yield f"dropped    {found.dropped}, because too many came at once"
+        yield f"dropped    {found.dropped}: too many at once, or a fault that the daemon's log tells"
 
 
 def _summary(found: "Candidate") -> dict[str, str | int]:

@@ -183,9 +183,14 @@ class Shadow:
         self._count_rules(record)
         if running is None or late or record.purpose not in JUDGED:
             return
-        new = await asyncio.get_running_loop().run_in_executor(
-            self._thread, judge_on_candidate, running.engine, self._registry, record
-        )
+        try:
+            new = await asyncio.get_running_loop().run_in_executor(
+                self._thread, judge_on_candidate, running.engine, self._registry, record
+            )
+        except Exception:  # noqa: BLE001 - a fault of ours here must not end the front
+            _log.exception("shadow failed on a decision", decision_id=record.decision_id)
+            running.counts["dropped"] += 1
+            return
         if running is self._running:  # not stopped meanwhile, when its engine may have been closed under the question
             self._count(running, position - 1, record, new)
 

@@ -20,8 +20,9 @@ class ShadowSample(msgspec.Struct, frozen=True, kw_only=True):
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A candidate and what came of it since `started_us`. key: id of the key that signed it.
 
-    other_rules: the same action by other rules. dropped: decisions not looked at because there were too many at once.
-    no_verdict: how often it reached none, which counts as a block. transitions: `allow>block` -> how many.
+    other_rules: the same action by other rules. dropped: decisions not looked at: too many at once, or a fault that the
+    daemon's log tells. no_verdict: how often it reached none, which counts as a block. transitions: `allow>block` and
+    the like. rules: how often a rule decides on the candidate where the action differs.
     """
 
     revision: str

@@ -605,7 +605,7 @@ class Candidate(_message.Message):
     other_rules: _builtins.int
     """The same action, by other rules."""
     dropped: _builtins.int
-    """Not looked at, because too many came at once."""
+    """Not looked at: too many at once, or a fault that the daemon's log tells."""
     no_verdict: _builtins.int
     """It reached no verdict, which counts as a block."""
     @_builtins.property
