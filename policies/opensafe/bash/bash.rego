@@ -179,6 +179,24 @@ reviews contains hit.review(
 }
 
 # METADATA
+# title: Uploads of what is not known
+# description: curl given data that is not known before the run (`--data "$(cat a)"`).
+# custom:
+#   id: egress.upload.review
+#   severity: medium
+#   threat: I3
+reviews contains hit.review(
+	"egress.upload.review", "medium",
+	"`curl` sends data that is not known before the run", "curl", "Write the data literally, or only download.",
+) if {
+	some item in input.call.commands
+	item.program == "curl"
+	some at, argument in item.argv
+	argument in {"-d", "--data", "--data-raw", "--data-urlencode", "--json"}
+	is_null(item.argv[at + 1])
+}
+
+# METADATA
 # title: Opaque commands
 # description: What the shell grammar can't resolve is shown to a human instead of guessed.
 # custom:

@@ -440,3 +440,32 @@ test_review_tool_bash_interpreter_review_lua if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`lua`, `-e`, `os.execute("id")`])]))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
+
+test_review_egress_upload_review_unknown_data if {
+	question := sample.call("Bash", {
+		"commands": [sample.command([`curl`, `--data`, null])],
+		"hosts": [sample.host("docs.python.org", ["allowed"])],
+	})
+	sample.reviewed_by(sample.judge("bash", question), "egress.upload.review")
+}
+
+test_allow_tool_bash_network_deny_without_network if {
+	every argv in [[`curl`, `--version`], [`openssl`, `dgst`, `-sha256`, `a`]] {
+		sample.allowed(sample.judge("bash", sample.bash([sample.command(argv)])), "tool.bash.network.deny")
+	}
+}
+
+test_block_tool_bash_network_deny_openssl if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`openssl`, `s_client`])]))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_review_tool_bash_interpreter_review_sqlite if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`sqlite3`, `a.db`, `.shell id`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_allow_tool_bash_workspace_allow_git_setting if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-c`, `user.name=x`, `commit`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}

@@ -126,6 +126,21 @@ networked(command) if {
 	hosts_granted
 }
 
+# What talks to nobody: a question for the version, and subcommands that only compute (`openssl dgst`).
+networked(command) if {
+	_plain(command)
+	config.programs.network[command.program]
+	count(command.argv) == 2
+	command.argv[1] in {"--version", "--help", "-V"}
+}
+
+networked(command) if {
+	_plain(command)
+	config.programs.subcommands[command.program][verb(command)]
+	config.programs.network[command.program]
+	count(input.call.hosts) == 0
+}
+
 # METADATA
 # title: Hosts granted
 # description: The call names at least one host, and each is on the allow list.
@@ -232,7 +247,7 @@ _no_operand(command) if {
 }
 
 _has_code(command, language) if {
-	language == "awk"
+	language in {"awk", "sql"}
 	count(command.argv) > 1
 }
 
@@ -256,12 +271,13 @@ _plain(command) if {
 
 # METADATA
 # title: Subcommand
-# description: What stands behind a program's name and the two options that are often before it.
-verb(command) := command.argv[1] if not command.argv[1] in {"-C", "--no-pager"}
+# description: What stands behind a program's name and the options that are often before it.
+verb(command) := command.argv[1] if not command.argv[1] in {"-C", "-c", "--no-pager"}
 
 verb(command) := command.argv[2] if command.argv[1] == "--no-pager"
 
-verb(command) := command.argv[3] if command.argv[1] == "-C"
+# A setting that would start a program is opaque.
+verb(command) := command.argv[3] if command.argv[1] in {"-C", "-c"}
 
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
 _runs_file_or_module(command) if count(command.argv) == 1
@@ -283,7 +299,7 @@ _runs_file_or_module(command) if {
 _runs_file_or_module(command) if {
 	command.argv[1] in {
 		"--version", "-V", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-pe", "-ne",
-		"-jar", "-cp", "--test",
+		"-jar", "-cp", "--test", "--check", "--help", "-h", "-l", "-x", "-B", "-I", "-O", "-OO", "-W", "-X", "-q", "-s",
 	}
 	not "-m" in command.argv
 }
