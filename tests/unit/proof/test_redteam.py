@@ -10,7 +10,7 @@ import pytest
 
 from opensafe.model.decision import Action
 from opensafe.proof import redteam
-from opensafe.proof.cases import Case, Entry, Half, Kind, load_cases
+from opensafe.proof.cases import Case, Entry, Half, Kind, half_of, load_cases
 
 
 def _judged(kind, got, *rules, expect=Action.BLOCK, also=()):
@@ -128,3 +128,17 @@ def test_an_absent_set_is_named(tmp_path):
     ended = _command("--cases", str(tmp_path / "none"))
     assert ended.returncode == 197
     assert "data set" in ended.stderr
+
+
+def test_the_lines_of_the_held_out_half_are_shown_only_to_who_asks_for_it(cases, tmp_path):
+    copy = tmp_path / "cases"
+    shutil.copytree(cases, copy)
+    names = {half: next(name for name in map("wrong-{}".format, range(99)) if half_of(name) is half) for half in Half}
+    for half, name in names.items():
+        case = {"id": name, "tool": "Exec", "arguments": {"argv": ["sudo", "id"]}, "expect": "allow", "rule": "r"}
+        with (copy / half / "benign.jsonl").open("a") as file:
+            file.write(json.dumps(case | {"idea": "i", "licence": "own"}) + "\n")
+    both = _command("--cases", str(copy)).stdout
+    assert f"{names[Half.DEV]}: allow by r, got block by" in both
+    assert names[Half.TEST] not in both
+    assert f"{names[Half.TEST]}: allow by r" in _command("--half", "test", "--cases", str(copy)).stdout
