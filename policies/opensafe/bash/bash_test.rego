@@ -469,3 +469,13 @@ test_allow_tool_bash_workspace_allow_git_setting if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-c`, `user.name=x`, `commit`])]))
 	sample.allowed_by(verdict, "tool.bash.workspace.allow")
 }
+
+test_review_tool_bash_opaque_review_streamed if {
+	question := sample.call("Bash", {"commands": [sample.command([`python3`])], "stdin": true})
+	sample.reviewed_by(sample.judge("bash", question), "tool.bash.opaque.review")
+}
+
+test_allow_tool_bash_opaque_review_streamed_to_a_script if {
+	question := sample.call("Bash", {"commands": [sample.command([`python3`, `a.py`])], "stdin": true})
+	sample.allowed(sample.judge("bash", question), "tool.bash.opaque.review")
+}

@@ -71,44 +71,24 @@ listed if {
 }
 
 # METADATA
+# title: Everyday
+# description: The positions of the commands that are ordinary, found once for the rules that allow and those that deny.
+everyday contains at if {
+	some at, item in input.call.commands
+	ordinary(item)
+}
+
+# METADATA
 # title: Ordinary
 # description: The command is everyday development work that needs nobody's attention.
 ordinary(command) if {
 	_plain(command)
-	config.programs.ordinary[command.program]
-	not inline(command)
-}
-
-ordinary(command) if {
-	_plain(command)
-	config.programs.subcommands[command.program][verb(command)]
+	_usual(command)
 	not inline(command)
 	not installs(command)
-}
-
-ordinary(command) if {
-	_plain(command)
-	remote(command)
-	hosts_granted
-	not inline(command)
-}
-
-ordinary(command) if {
-	_plain(command)
-	config.programs.interpreters[command.program]
-	_runs_file_or_module(command)
-	not inline(command)
-	not installs(command)
-	not from_stdin(command)
 }
 
 ordinary(command) if networked(command)
-
-# The workspace's own programs, by path: as ordinary as a script of the workspace.
-ordinary(command) if {
-	_plain(command)
-	_own(command.argv[0])
-}
 
 # Assignments and redirections without a program.
 ordinary(command) if {
@@ -116,6 +96,27 @@ ordinary(command) if {
 	command.argv == []
 	command.opaque == false
 }
+
+_usual(command) if config.programs.ordinary[command.program]
+
+_usual(command) if {
+	verbs := config.programs.subcommands[command.program]
+	verbs[verb(command)]
+}
+
+_usual(command) if {
+	remote(command)
+	hosts_granted
+}
+
+_usual(command) if {
+	config.programs.interpreters[command.program]
+	_runs_file_or_module(command)
+	not from_stdin(command)
+}
+
+# The workspace's own programs, by path: as ordinary as a script of the workspace.
+_usual(command) if _own(command.argv[0])
 
 # METADATA
 # title: Networked
@@ -233,6 +234,9 @@ _text_or_output(redirect) if {
 _text_or_output(redirect) if not startswith(redirect.op, "<")
 
 _fed(command) if command.position == "pipe"
+
+# The client streams it, after the verdict.
+_fed(_) if not object.get(input, ["call", "stdin"], false) == false
 
 _fed(command) if {
 	some redirect in command.redirects

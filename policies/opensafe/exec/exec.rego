@@ -176,7 +176,8 @@ blocks contains hit.block(
 	$"no rule allows `{_text(item)}`", object.get(item, "program", ""),
 	"Use an ordinary development program, or add this one to programs in the site's policy data.",
 ) if {
-	some item in input.call.commands
+	some at, item in input.call.commands
+	not command.everyday[at]
 	not _covered(item)
 }
 
@@ -187,7 +188,7 @@ ordinary if {
 	command.listed
 	input.call.opaque == false
 	count(input.call.commands) > 0
-	every item in input.call.commands { command.ordinary(item) }
+	count(command.everyday) == count(input.call.commands)
 }
 
 # Opaque in a way that a human can judge; a program nobody listed stays one.
@@ -272,8 +273,6 @@ _looks_like_mode(argument) if regex.match(`^([0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*
 _special(argument) if regex.match(`^(-m|--mode=)?0*[2-7][0-7]{3}$`, argument)
 
 _special(argument) if regex.match(`^(-m|--mode=)?([ugoa]*[-+=][rwxXtugo]*,)*[ugoa]*[+=][rwxXtugo]*s`, argument)
-
-_covered(item) if command.ordinary(item)
 
 _covered(item) if command.installs(item)
 
