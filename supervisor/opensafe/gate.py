@@ -415,6 +415,7 @@ class Gate:
             principal=submission.principal,
             session=session,
             call=live.call,
+            stdin=submission.stdin,
             sandbox=SandboxInput(id=sandbox.sandbox_id, template=sandbox.template),
             approval=approval,
             arrived_ns=submission.arrived_ns,

@@ -155,6 +155,7 @@ def review(view: View) -> review_pb2.Review:
         seconded_by=row.seconded,
         taints=view.taints,
         workspace_changes=view.changes,
+        stdin=bool(row.stdin),
     )
 
 

@@ -154,6 +154,8 @@ def _print(review: "Review") -> None:
     present.out(f"asked by   {review.principal} in {review.session_id}, {review.sandbox_id}, call {review.call_id}")
     present.out(f"call       {review.tool} {_arguments(review)}")
     present.out(f"digest     {review.digest}")
+    if review.stdin:
+        present.out("stdin      streamed by the client as it runs: not shown here, not covered by the digest")
     if review.approvals_needed > 1:
         present.out(
             f"approvals  {1 if review.seconded_by else 0} of {review.approvals_needed} {review.seconded_by}".rstrip()

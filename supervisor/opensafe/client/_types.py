@@ -81,6 +81,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     arguments: as sealed, bulk content replaced by its size and SHA-256; None in a list where they are large.
     digest: what an approval is bound to. seconded_by: who approved already where two must. taints: what was observed
     of its session and sandbox. workspace_changes: calls since it was parked that may have changed its workspace.
+    stdin: standard input is streamed into it, which the digest does not cover.
     """
 
     review_id: str
@@ -101,6 +102,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     seconded_by: str = ""
     taints: tuple[str, ...] = ()
     workspace_changes: int = 0
+    stdin: bool = False
 
 
 class Ban(msgspec.Struct, frozen=True, kw_only=True):

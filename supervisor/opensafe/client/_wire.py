@@ -162,6 +162,7 @@ def review(message: review_pb2.Review) -> Review:
         seconded_by=message.seconded_by,
         taints=tuple(message.taints),
         workspace_changes=message.workspace_changes,
+        stdin=message.stdin,
     )
 
 

@@ -36,13 +36,15 @@ SANDBOX_ENTRYPOINT: Final = "gate/sandbox"
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be judged. `call` for a tool call, `spec` for a sandbox; exactly one of them.
 
-    purpose: `call`, `permit`, `query` or `sandbox`, as in DecisionRecord. arrived_ns: time.monotonic_ns().
+    purpose: `call`, `permit`, `query` or `sandbox`, as in DecisionRecord. stdin: the client streams standard input.
+    arrived_ns: time.monotonic_ns().
     """
 
     purpose: str
     principal: Principal
     session: SessionRow
     call: ToolCall | None = None
+    stdin: bool = False
     spec: SandboxSpec | None = None
     sandbox: SandboxInput = SandboxInput()
     approval: ApprovalInput | None = None
@@ -172,13 +174,16 @@ class Judge:
         return PolicyInput(
             id=decision_id,
             kind="call" if call else "sandbox",
-            call=call_input(call, self.registry.facts(call, self._engine.tables)) if call else _NO_CALL,
+            call=self._call(call, stdin=ask.stdin) if call else _NO_CALL,
             principal=ask.principal,
             session=session,
             budget=budget,
             sandbox=sandbox,
             approval=ask.approval,
         )
+
+    def _call(self, call: ToolCall, *, stdin: bool) -> CallInput:
+        return call_input(call, self.registry.facts(call, self._engine.tables), stdin=stdin)
 
     def _evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
         try:

@@ -15,6 +15,7 @@ from .limits import SandboxLimits
 class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     """The call: sealed arguments and the facts read from them.
 
+    stdin: the client streams standard input into it. What it sends is neither judged nor recorded.
     server, description_digest, pinned_digest: of a tool that another server offers (MCP): its name, the digest of
     the description and schema it showed now, and of those that were approved. risk: a site tool's class of risk.
     """
@@ -32,6 +33,8 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostFact, ...] = ()
     env: dict[str, str] = {}
     size: int = 0
+    content: dict[str, bool] = {}
+    stdin: bool = False
     server: str = ""
     description_digest: str = ""
     pinned_digest: str = ""

@@ -1,8 +1,8 @@
 """One recorded decision judged again: the mechanism behind `audit verify --replay`, `policy replay` and shadow.
 
 Of the record only the sealed arguments are trusted to say what the call is: they are normalised anew with the class
-tables of the bundle that judges. Principal, session, budget and approval don't show in the arguments and are taken as
-recorded.
+tables of the bundle that judges. Principal, session, budget, approval, and whether standard input was streamed, don't
+show in the arguments and are taken as recorded.
 """
 
 from typing import Final
@@ -37,7 +37,8 @@ def judge_again(engine: Engine, registry: Registry, record: DecisionRecord) -> A
         entrypoint = "gate/sandbox"
         return Again(entrypoint=entrypoint, decision=engine.evaluate(entrypoint, record.input))
     call = registry.reopen(asked.id, asked.tool, asked.arguments)
-    question = msgspec.structs.replace(record.input, call=call_input(call, registry.facts(call, engine.tables)))
+    facts = registry.facts(call, engine.tables)
+    question = msgspec.structs.replace(record.input, call=call_input(call, facts, stdin=asked.stdin))
     entrypoint = registry.entrypoint(asked.tool)
     decision = engine.evaluate(entrypoint, question)
     launch = None

@@ -3,7 +3,8 @@
 A front under an attacker's control can write a decision that policy never made. Replay trusts nothing in the record
 but the sealed arguments: it normalises them anew, evaluates on the archived bundle of the record's revision, builds
 the program from call and grant, and compares action and subject with what the record claims and the warden
-executed. What it must take as given is what the arguments don't show: principal, session state, budget, approval.
+executed. What it must take as given is what the arguments don't show: principal, session state, budget, approval, and
+whether standard input was streamed.
 """
 
 import pathlib

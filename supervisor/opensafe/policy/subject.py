@@ -15,13 +15,17 @@ from opensafe.model.sandbox import Launch
 from opensafe.normalize.tools import Registry
 
 
-def call_input(call: ToolCall, facts: Facts) -> CallInput:
-    """The part of the question that is read off the call alone: the same for a recorded call judged again."""
+def call_input(call: ToolCall, facts: Facts, *, stdin: bool = False) -> CallInput:
+    """The part of the question that is read off the call: the same for a recorded call judged again.
+
+    stdin: the client streams standard input, which the arguments don't show.
+    """
     return CallInput(
         id=call.call_id,
         tool=call.tool,
         arguments=call.sealed,
         digest=call.digest,
+        stdin=stdin,
         **{name: getattr(facts, name) for name in facts.__struct_fields__},
     )
 

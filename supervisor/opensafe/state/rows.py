@@ -83,7 +83,8 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     """One parked call; `sealed` are its arguments as policy saw them.
 
     state: pending, approved, rejected, expired or void. seconded: who gave a first approval of two, "" if nobody.
-    changes: how many calls that may have written to its workspace ended since it was parked.
+    changes: how many calls that may have written to its workspace ended since it was parked. stdin: 1 where the client
+    streams standard input, else 0.
     """
 
     review_id: str
@@ -103,6 +104,7 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     seconded: str
     changes: int
+    stdin: int
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:

@@ -74,7 +74,8 @@ CREATE TABLE reviews (
     decided_by TEXT NOT NULL DEFAULT '',
     reason     TEXT NOT NULL DEFAULT '',
     seconded   TEXT NOT NULL DEFAULT '',
-    changes    INTEGER NOT NULL DEFAULT 0
+    changes    INTEGER NOT NULL DEFAULT 0,
+    stdin      INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX reviews_pending ON reviews (created_us) WHERE state = 'pending';

@@ -34,7 +34,7 @@ from opensafe.model.records import (
 from .history import History
 from .rows import CallRow, ReviewRow, SandboxRow, SessionRow
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 
 class Store:
@@ -191,7 +191,7 @@ class Store:
             )
             if record.review_id:
                 self._db.execute(
-                    "INSERT INTO reviews VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '', '', 0)",
+                    "INSERT INTO reviews VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '', '', 0, ?)",
                     (
                         record.review_id,
                         record.session_id,
@@ -205,6 +205,7 @@ class Store:
                         _json(record.result.deciding()),
                         record.time_us,
                         record.expires_us,
+                        record.input.call.stdin,
                     ),
                 )
         self.history.fold_decision(record)

@@ -8,6 +8,7 @@ from opensafe import errors
 from opensafe.client import Decided, Ended, Stdout
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
+from tests.harness.audit import records
 from tests.harness.daemon import signal_process
 
 # npm is not in the image: the marker is what shows that the line was run.
@@ -37,6 +38,17 @@ async def test_a_parked_call_is_listed_and_not_executed(agent, reviewer, session
     rows = {row.review_id: row for row in await reviewer.list_reviews()}
     assert rows[review_id].tool == "Bash"
     assert daemon.starts() == before
+
+
+@pytest.mark.parametrize(("stdin", "streamed"), [(b"data", True), (None, False)], ids=["streamed", "closed"])
+async def test_t11_a_reviewer_is_told_of_standard_input_that_the_digest_does_not_cover(
+    agent, reviewer, session, sandbox, stdin, streamed
+):
+    result = await agent.run_call(session, sandbox, f"fed-{streamed}", "Bash", INSTALL, stdin=stdin)
+    review_id = result.verdict.review_id
+    assert (await reviewer.get_review(review_id)).stdin is streamed
+    [decision] = [record for record in await records(agent, 20) if record.get("review_id") == review_id]
+    assert decision["input"]["call"]["stdin"] is streamed
 
 
 async def test_an_approved_call_runs_once(agent, reviewer, session, sandbox, daemon):

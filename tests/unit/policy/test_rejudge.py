@@ -1,12 +1,14 @@
 """A recorded decision judged again: facts are read anew from the arguments, whatever the record claims they are."""
 
+from typing import cast
+
 import msgspec
 import pytest
 
 from opensafe.errors import PolicyError
 from opensafe.model.decision import Action, Decision, Grant
 from opensafe.model.facts import PathFact
-from opensafe.model.policy_input import ApprovalInput
+from opensafe.model.policy_input import ApprovalInput, PolicyInput
 from opensafe.model.records import Bundle, DecisionRecord
 from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.compare import compare
@@ -50,6 +52,28 @@ def test_facts_are_read_anew(engine: Engine) -> None:
     lying = msgspec.structs.replace(honest, input=msgspec.structs.replace(honest.input, call=forged))
     assert engine.evaluate("gate/bash", lying.input).action is Action.ALLOW  # the control: the lie would work
     assert judge_again(engine, DEFAULT_REGISTRY, lying).decision.action is Action.BLOCK
+
+
+class Listening:
+    """An engine that keeps what it was asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.tables, self._engine = engine.tables, engine
+        self.asked: list[PolicyInput] = []
+
+    def evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
+        self.asked.append(question)
+        return self._engine.evaluate(entrypoint, question)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_t11_streamed_standard_input_is_taken_from_the_record(engine: Engine, streamed: bool) -> None:
+    record = recorded(engine, "cat")
+    asked = msgspec.structs.replace(record.input.call, stdin=streamed)
+    record = msgspec.structs.replace(record, input=msgspec.structs.replace(record.input, call=asked))
+    listening = Listening(engine)
+    judge_again(cast(Engine, listening), DEFAULT_REGISTRY, record)
+    assert [question.call.stdin for question in listening.asked] == [streamed]
 
 
 def test_a_forged_kind_does_not_keep_them_from_being_read(engine: Engine) -> None:

@@ -41,6 +41,7 @@ class Review(_message.Message):
     SECONDED_BY_FIELD_NUMBER: _builtins.int
     TAINTS_FIELD_NUMBER: _builtins.int
     WORKSPACE_CHANGES_FIELD_NUMBER: _builtins.int
+    STDIN_FIELD_NUMBER: _builtins.int
     review_id: _builtins.str
     state: _builtins.str
     """pending, approved, rejected, expired or void."""
@@ -62,6 +63,8 @@ class Review(_message.Message):
     seconded_by: _builtins.str
     workspace_changes: _builtins.int
     """Calls since it was parked that may have changed its workspace: the digest does not cover the content of files."""
+    stdin: _builtins.bool
+    """The client streams standard input into the call; the digest does not cover what it sends."""
     @_builtins.property
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Rule]: ...
     @_builtins.property
@@ -89,10 +92,11 @@ class Review(_message.Message):
         seconded_by: _builtins.str = ...,
         taints: _abc.Iterable[_builtins.str] | None = ...,
         workspace_changes: _builtins.int = ...,
+        stdin: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals_needed", b"approvals_needed", "call_id", b"call_id", "created_unix_ns", b"created_unix_ns", "decided_by", b"decided_by", "decided_reason", b"decided_reason", "digest", b"digest", "expires_unix_ns", b"expires_unix_ns", "principal", b"principal", "review_id", b"review_id", "rules", b"rules", "sandbox_id", b"sandbox_id", "sealed_arguments_json", b"sealed_arguments_json", "seconded_by", b"seconded_by", "session_id", b"session_id", "state", b"state", "taints", b"taints", "tool", b"tool", "workspace_changes", b"workspace_changes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals_needed", b"approvals_needed", "call_id", b"call_id", "created_unix_ns", b"created_unix_ns", "decided_by", b"decided_by", "decided_reason", b"decided_reason", "digest", b"digest", "expires_unix_ns", b"expires_unix_ns", "principal", b"principal", "review_id", b"review_id", "rules", b"rules", "sandbox_id", b"sandbox_id", "sealed_arguments_json", b"sealed_arguments_json", "seconded_by", b"seconded_by", "session_id", b"session_id", "state", b"state", "stdin", b"stdin", "taints", b"taints", "tool", b"tool", "workspace_changes", b"workspace_changes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
