@@ -25,6 +25,7 @@ from .arguments import parse_object, pointer
 from .environment import DEFAULT_CWD, GUEST_ENV
 from .facts import from_parse, one_path
 from .paths import MAX_PATH, contains, relative, resolve
+from .secrets import NAMES, shapes
 from .shell import parse_argv, parse_shell
 
 MAX_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN less the final NUL
@@ -133,7 +134,11 @@ def _seal(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     for field in spec.bulk:
         if field in sealed:
             content = _content(field, sealed[field])
-            sealed[field] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            sealed[field] = {
+                "bytes": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "shapes": shapes(content),
+            }
     return sealed
 
 
@@ -184,8 +189,13 @@ def _sealed_schema(spec: ToolSpec) -> dict[str, Any]:
         "properties": {
             "bytes": {"type": "integer", "minimum": 0, "maximum": MAX_SAFE_INTEGER},
             "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "shapes": {
+                "type": "object",
+                "properties": {name: {"const": True} for name in NAMES},
+                "additionalProperties": False,
+            },
         },
-        "required": ["bytes", "sha256"],
+        "required": ["bytes", "sha256", "shapes"],
         "additionalProperties": False,
     }
     return {**spec.schema, "properties": {**spec.schema["properties"], **dict.fromkeys(spec.bulk, seal)}}
@@ -215,7 +225,7 @@ def _write_facts(sealed: Sealed, tables: ClassTables) -> Facts:
 
 
 def _content_seal(sealed: Sealed) -> dict[str, Any]:
-    """`bytes` and `sha256` of a Write's content."""
+    """`bytes`, `sha256` and `shapes` of a Write's content."""
     seal: dict[str, Any] = sealed["content"] if "content" in sealed else sealed["content_base64"]
     return seal
 

@@ -132,7 +132,7 @@ def test_pe_20_content_is_sealed_and_travels_beside_the_call(field: str) -> None
     value = {"content": "h\u00e9llo\n", "content_base64": "aMOpbGxvCg=="}[field]
     call = validate("Write", {"path": "/workspace/src/app.ts", field: value})
     content = "h\u00e9llo\n".encode()
-    seal = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    seal = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), "shapes": {}}
     assert call.sealed == {"path": "/workspace/src/app.ts", field: seal}
     assert call.digest == digest({"tool": "Write", "arguments": call.sealed})
     assert REGISTRY.stdin(call) == content
