@@ -3,6 +3,7 @@
 # description: Rules on every path a call deletes.
 package opensafe.delete
 
+import data.opensafe.command
 import data.opensafe.hit
 import data.opensafe.write
 
@@ -69,7 +70,20 @@ _finders := [item | some item in input.call.commands; item.program == "find"]
 
 _harmless(item) if not item.program in {"rm", "rmdir", "unlink", "shred", "mv", "git"}
 
-_harmless(item) if "find" in item.via
+_harmless(item) if {
+	item.program == "git"
+	not command.verb(item) == "clean"
+}
+
+# What find starts for each match names nothing of its own: `{}` is not known before the run.
+_harmless(item) if {
+	item.via == ["find"]
+	every operand in array.slice(item.argv, 1, count(item.argv)) { _placeholder(operand) }
+}
+
+_placeholder(operand) if is_null(operand)
+
+_placeholder(operand) if startswith(operand, "-")
 
 _restricted(argv) if {
 	every argument in argv { not argument in {"-o", "-or", "!", "-not", ",", "("} }

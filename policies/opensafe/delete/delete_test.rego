@@ -89,3 +89,28 @@ test_block_tool_delete_scope_deny_glob_at_the_root if {
 	})
 	sample.blocked_by(sample.judge("bash", question), "tool.delete.scope.deny")
 }
+
+test_block_tool_delete_scope_deny_root_behind_a_restricted_find if {
+	item := sample.with_field(sample.command([`rm`, `-rf`, `/workspace`]), {"via": ["find"]})
+	question := sample.call("Bash", {
+		"commands": [sample.command([`find`, `.`, `-name`, `x`, `-exec`, `rm`, `-rf`, `/workspace`, `;`]), item],
+		"deletes": [sample.path("/workspace", ["workspace"])],
+	})
+	sample.blocked_by(sample.judge("bash", question), "tool.delete.scope.deny")
+}
+
+test_allow_tool_delete_scope_deny_beside_git if {
+	question := sample.call("Bash", {
+		"commands": [sample.command([`git`, `status`]), sample.command([`find`, `.`, `-name`, `*.pyc`, `-delete`])],
+		"deletes": [sample.path("/workspace", ["workspace"])],
+	})
+	sample.allowed(sample.judge("bash", question), "tool.delete.scope.deny")
+}
+
+test_block_tool_delete_scope_deny_beside_git_clean if {
+	question := sample.call("Bash", {
+		"commands": [sample.command([`git`, `clean`]), sample.command([`find`, `.`, `-name`, `*.pyc`, `-delete`])],
+		"deletes": [sample.path("/workspace", ["workspace"])],
+	})
+	sample.blocked_by(sample.judge("bash", question), "tool.delete.scope.deny")
+}
