@@ -31,7 +31,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     wall_ms: Annotated[int, msgspec.Meta(ge=50, le=3_600_000)] = 120_000
     output_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 * _GIB)] = 64 * _MIB
-    processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 256
-    address_space_bytes: Annotated[int, msgspec.Meta(ge=16 * _MIB, le=1024 * _GIB)] = 4 * _GIB
+    processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 128
+    #: Less than the sandbox's memory: a process that asks for too much is refused, and the sandbox stays.
+    address_space_bytes: Annotated[int, msgspec.Meta(ge=16 * _MIB, le=1024 * _GIB)] = 768 * _MIB
     file_size_bytes: Bytes = 512 * _MIB
     open_files: Annotated[int, msgspec.Meta(ge=16, le=65536)] = 1024

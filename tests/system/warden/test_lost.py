@@ -18,6 +18,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MIB = 1 << 20
 EAT = "import sys; x = b'x' * (int(sys.argv[1]) << 20); print('ate', len(x))"
+#: Takes memory and uses it, until it is refused.
+HOG = """
+taken = []
+try:
+    while True:
+        taken.append(b"x" * (32 << 20))
+except MemoryError:
+    print("MemoryError", 32 * len(taken))
+"""
 FORK = """
 import os, sys, time, errno
 made = 0
@@ -95,7 +104,41 @@ async def test_g46_a_process_limit_of_the_call_is_met_gracefully(fresh):
     assert error == "EAGAIN"
     assert int(made) <= 50
     # The control, and the sandbox is well.
-    assert (await caller.run("python3", "-c", FORK, "100", processes=256)).text == "all\n"
+    assert (await caller.run("python3", "-c", FORK, "100")).text == "all\n"
+
+
+async def test_a_memory_hog_with_the_default_limits_is_refused_and_its_sandbox_stays(fresh, client):
+    caller = await fresh()
+    done = await caller.run("python3", "-c", HOG)
+    assert (done.ended.kind, done.text.split()[0]) == ("exited", "MemoryError"), done
+    assert int(done.text.split()[1]) > 400
+    assert await state_of(client, caller) == ("running", "")
+
+
+async def test_g46_a_fork_bomb_with_the_default_limits_is_refused_and_its_sandbox_stays(fresh, client):
+    caller = await fresh()
+    bomb = await caller.start(caller.launch("bash", "-c", "bomb(){ bomb|bomb& wait; }; echo up; bomb"))
+    await bomb.said(b"up")
+    async with asyncio.timeout(30):
+        while b"Resource temporarily unavailable" not in bomb.err:
+            await asyncio.sleep(0.01)
+    await bomb.kill()
+    assert (await bomb.end()).ended.kind == "signalled"
+    assert await state_of(client, caller) == ("running", "")
+    assert (await caller.sh("echo fine")).text == "fine\n"
+
+
+async def test_ordinary_programs_fit_the_default_limits(fresh):
+    caller = await fresh()
+    script = """
+        cd $(mktemp -d) && git init -q . && head -c 2M /dev/urandom > f && git add f &&
+        git -c user.name=a -c user.email=a@b commit -qm m && git gc -q && git log --oneline | wc -l
+        python3 -c 'import concurrent.futures as f; print(sum(f.ThreadPoolExecutor(8).map(abs, range(100))))'
+        python3 -c 'print(len(b"x" * (400 << 20)))'
+        seq 100000 | sort -R | sort -n | tail -1
+    """
+    done = await caller.sh(script)
+    assert (done.text.split(), done.err) == (["1", "4950", str(400 * MIB), "100000"], b"")
 
 
 async def test_address_space_file_size_and_descriptors_are_limited(fresh):

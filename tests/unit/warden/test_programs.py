@@ -75,7 +75,7 @@ def test_the_runner_gets_all_that_was_decided():
             "--filter-fd",
             "4",
         ),
-        *("--rlimit", "NPROC=256", "--rlimit", f"AS={4 << 30}", "--rlimit", f"FSIZE={512 << 20}"),
+        *("--rlimit", "NPROC=128", "--rlimit", f"AS={768 << 20}", "--rlimit", f"FSIZE={512 << 20}"),
         *("--rlimit", "NOFILE=1024", "--rlimit", "CORE=0", "--", "a", "--", "b"),
     )
     assert made.env == ("HOME=/workspace", "A=b")
