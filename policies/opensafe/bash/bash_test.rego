@@ -479,3 +479,8 @@ test_allow_tool_bash_opaque_review_streamed_to_a_script if {
 	question := sample.call("Bash", {"commands": [sample.command([`python3`, `a.py`])], "stdin": true})
 	sample.allowed(sample.judge("bash", question), "tool.bash.opaque.review")
 }
+
+test_missing_tool_bash_opaque_review_streamed if {
+	question := sample.bash([sample.command([`python3`])])
+	sample.reviewed_by(sample.judge("bash", sample.without(question, "/call/stdin")), "tool.bash.opaque.review")
+}

@@ -236,7 +236,7 @@ _text_or_output(redirect) if not startswith(redirect.op, "<")
 _fed(command) if command.position == "pipe"
 
 # The client streams it, after the verdict.
-_fed(_) if not object.get(input, ["call", "stdin"], false) == false
+_fed(_) if not input.call.stdin == false
 
 _fed(command) if {
 	some redirect in command.redirects

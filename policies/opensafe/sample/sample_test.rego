@@ -20,7 +20,7 @@ call(tool, facts) := {
 		{
 			"id": "call",
 			"tool": tool,
-			"arguments": {"content": {"bytes": 10, "sha256": "aa"}},
+			"arguments": {"content": {"bytes": 10, "sha256": "aa", "shapes": {}}},
 			"digest": "d1",
 			"opaque": false,
 			"opaque_reasons": [],
@@ -31,6 +31,7 @@ call(tool, facts) := {
 			"hosts": [],
 			"env": {},
 			"size": 0,
+			"stdin": false,
 			"server": "",
 			"description_digest": "",
 			"pinned_digest": "",

@@ -28,8 +28,8 @@ blocks contains hit.block(
 # METADATA
 # title: Secrets in files
 # description: >-
-#   A file tool's content is sealed before it comes here; its seal must say that the content was looked at and holds
-#   nothing shaped like a key.
+#   A file tool's content is sealed before it comes here; the seal must say what shapes were found in it, and no
+#   secret's among them.
 # custom:
 #   id: tool.write.secret.block
 #   severity: high
@@ -63,7 +63,7 @@ _texts contains redirect.target if {
 }
 
 _clean if {
-	_seal
+	is_object(_seal.shapes)
 	not _seal.shapes.secret
 }
 

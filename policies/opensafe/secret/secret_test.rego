@@ -46,3 +46,9 @@ test_missing_tool_write_secret_block_content if {
 	verdict := sample.judge("write", sample.without(sample.call("Write", {"arguments": {"content": {"bytes": 1, "shapes": {}}}, "writes": [sample.path("/workspace/a", ["workspace"])], "size": 1}), "/call/arguments/content"))
 	sample.blocked_by(verdict, "tool.write.secret.block")
 }
+
+test_missing_tool_write_secret_block_shapes if {
+	question := sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 1})
+	verdict := sample.judge("write", sample.without(question, "/call/arguments/content/shapes"))
+	sample.blocked_by(verdict, "tool.write.secret.block")
+}
