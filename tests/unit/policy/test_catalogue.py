@@ -27,7 +27,9 @@ blocks contains hit.block(
 # title: Second
 # description: Says it with values.
 # custom: {id: a.b.deny, severity: low, threat: none}
-blocks contains hit.block("a.b.deny", "low", $"{concat("}", input.y)} has {concat(", ", input.y)} left", "", "") if input.y
+blocks contains hit.block("a.b.deny", "low", $"{concat("}", input.y)} has {concat(", ", input.y)} left", "", "") if {
+	input.y
+}
 
 # METADATA
 # title: Third
@@ -49,7 +51,7 @@ def test_places_and_fixed_pieces_are_read_from_the_source(notes: tuple[RuleNote,
     assert [(note.file, note.line, note.says) for note in notes] == [
         ("opensafe/a.rego", 7, ("plainly",)),
         ("opensafe/a.rego", 16, ("", " has ", " left")),
-        ("opensafe/a.rego", 22, ()),
+        ("opensafe/a.rego", 24, ()),
     ]
 
 
