@@ -81,8 +81,13 @@ class Warden:
         warden = cls(config, Layout.of(config.paths))
         try:
             await warden._start(child_command)
-        except BaseException:
+        except BaseException as error:
             await warden.close()
+            if isinstance(error, OSError):
+                raise StartError(
+                    f"what the daemon needs on this host can't be had: {error}",
+                    remedy="Mend what is named (make room where the disk is full), then start again.",
+                ) from error
             raise
         return warden
 

@@ -1,5 +1,6 @@
 """A warden that was killed leaves things behind; the next one on the same directories removes all and only those."""
 
+import contextlib
 import pathlib
 import signal
 import subprocess
@@ -109,3 +110,32 @@ async def test_an_old_runsc_is_refused_by_name_and_date(host):
     paths = msgspec.structs.replace(host.config.paths, runsc=str(old))
     with pytest.raises(HostUnsuitable, match=r"release-20221205\.0 of 2022-12-05; limit 2026-08-17"):
         await Warden.start(msgspec.structs.replace(host.config, paths=paths))
+
+
+@pytest.fixture
+def small_disk(host):
+    """The state directory on 1 MiB of its own: a function that fills it and names what to remove to have room again."""
+    state = host.layout.state
+    state.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", state], check=True)
+
+    def fill():
+        with contextlib.suppress(OSError), (state / "filler").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        return state / "filler"
+
+    yield fill
+    subprocess.run(["umount", state], check=True)
+
+
+async def test_fs05_a_full_disk_refuses_the_start_and_room_mends_it(host, small_disk):
+    die_at(host, "start")
+    filler = small_disk()
+    with pytest.raises(StartError, match=r"full.*make room"):
+        await Warden.start(host.config)
+    filler.unlink()
+    async with await Warden.start(host.config) as warden:
+        client = WardenClient(warden.connect())
+        assert (await client.status()).removed_at_start
+        await client.close()

@@ -231,8 +231,12 @@ class Lifecycle:
             raise SandboxLost(f"the sandbox could not be removed: {error}", value=sandbox.sandbox_id) from error
         finally:
             await sandbox.unwatch()
-        self._state.forget(sandbox.sandbox_id)
         self._sandboxes.pop(sandbox.sandbox_id, None)
+        try:
+            self._state.forget(sandbox.sandbox_id)
+        except OSError as error:
+            # Harmless: the next start finds nothing of it and forgets it.
+            _log.error("%s is removed but still on record: %s", sandbox.sandbox_id, error)
 
     def _write_bundle(self, wanted: SandboxSpec, rootfs: pathlib.Path) -> None:
         bundle = self._layout.bundle(wanted.sandbox_id)

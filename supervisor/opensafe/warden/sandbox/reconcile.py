@@ -28,7 +28,9 @@ _ID: Final = re.compile(r"sb-[0-9a-f]{20}")
 
 
 async def reconcile(layout: Layout, hierarchies: Hierarchies, state: State, runsc: Runsc) -> tuple[str, ...]:
-    """Remove all that is left; what it was. Raises HostUnsuitable when something can't be removed."""
+    """Remove all that is left; what it was. Raises HostUnsuitable when something can't be removed, OSError when
+    the record can't be written.
+    """
     removed: list[str] = []
     for sandbox_id in sorted(state.intended() | hierarchies.present() | _named_in(layout)):
         try:

@@ -5,6 +5,8 @@ this process, and what a power failure takes from the page cache, it takes from 
 """
 
 import contextlib
+import errno
+import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator
@@ -20,38 +22,49 @@ CREATE TABLE IF NOT EXISTS sandboxes (
 
 
 class State:
-    """The intents of one daemon."""
+    """The intents of one daemon. All may raise OSError, ENOSPC where the disk is full."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        """Raises sqlite3.Error."""
+        self._path = path
+        # SQLite gives the files beside it the same mode.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        path.chmod(0o600)
         self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
-        self._database.execute(_SCHEMA)
+        try:
+            with self._as_os_error():
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.execute("PRAGMA synchronous = NORMAL")
+                self._database.execute(_SCHEMA)
+        except OSError:
+            self._database.close()
+            raise
 
     def intend(self, sandbox_id: str, template: str, created_unix_ns: int) -> None:
-        """A sandbox is about to be made. Raises sqlite3.IntegrityError for an id that is in use."""
-        self._database.execute("INSERT INTO sandboxes VALUES (?, ?, ?)", (sandbox_id, template, created_unix_ns))
+        """A sandbox is about to be made; its id must not be in use."""
+        with self._as_os_error():
+            self._database.execute("INSERT INTO sandboxes VALUES (?, ?, ?)", (sandbox_id, template, created_unix_ns))
 
     def forget(self, sandbox_id: str) -> None:
         """Nothing of this sandbox is left."""
-        self._database.execute("DELETE FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,))
+        with self._as_os_error():
+            self._database.execute("DELETE FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,))
 
     def intended(self) -> set[str]:
         """Ids of all that were begun and not forgotten."""
-        with contextlib.closing(self._database.execute("SELECT sandbox_id FROM sandboxes")) as rows:
+        with (
+            self._as_os_error(),
+            contextlib.closing(self._database.execute("SELECT sandbox_id FROM sandboxes")) as rows,
+        ):
             return {str(sandbox_id) for (sandbox_id,) in rows}
 
     def close(self) -> None:
         """Close the database."""
         self._database.close()
 
-
-@contextlib.contextmanager
-def opened(path: pathlib.Path) -> Iterator[State]:
-    """The state at `path`, closed on leaving."""
-    state = State(path)
-    try:
-        yield state
-    finally:
-        state.close()
+    @contextlib.contextmanager
+    def _as_os_error(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error), str(self._path)) from error
