@@ -11,6 +11,7 @@ import logging
 import os
 import pathlib
 import pwd
+import resource
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,6 +33,8 @@ _STEADY_S: Final = 30.0
 _EXIT_S: Final = 5.0
 #: What a child takes to stop after its own drain.
 _STOP_MARGIN_S: Final = 10.0
+#: Descriptors that a child may have: each idle connection of a client costs one.
+_OPEN_FILES: Final = 65536
 #: Prepends the bound source to the path of an isolated interpreter, which ignores PYTHONPATH.
 _BOOT: Final = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -83,11 +86,13 @@ class Children:
         self._serve = serve
         self._drain_s = drain_s
         self._stopping = asyncio.Event()
-        #: Source and target of each bind mount. The targets are empty directories on the host.
+        #: Source and target of each bind mount. `launch` follows no symlink to a source, and an environment may lie
+        #: behind one. The targets are empty directories on the host.
         self._binds = {
-            pathlib.Path(sys.prefix): layout.run / "code" / "venv",
-            pathlib.Path(__file__).parents[2]: layout.run / "code" / "source",
+            pathlib.Path(sys.prefix).resolve(): layout.run / "code" / "venv",
+            pathlib.Path(__file__).resolve().parents[2]: layout.run / "code" / "source",
         }
+        self._open_files = _open_files()
         self._code = Code(*self._places())
 
     async def run(self) -> None:
@@ -159,6 +164,7 @@ class Children:
             *(str(self._layout.launch), "--new-session", "--die-with-parent"),
             *("--user", f"{self._account.pw_uid}:{self._account.pw_gid}"),
             *("--drop-capabilities", "--no-new-privileges"),
+            *("--rlimit", f"NOFILE={self._open_files}"),
             *(word for descriptor in kept for word in ("--keep-fd", str(descriptor))),
             *(word for source, target in self._binds.items() for word in ("--bind", str(source), str(target))),
             "--",
@@ -170,3 +176,14 @@ class Children:
     def _places(self) -> tuple[pathlib.Path, pathlib.Path]:
         venv, source = self._binds.values()
         return venv / pathlib.Path(sys.executable).relative_to(sys.prefix), source
+
+
+def _open_files() -> int:
+    """What a child shall have, or what this host allows. This process takes as many: it holds some for every call."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _OPEN_FILES), max(hard, _OPEN_FILES)))
+    except (ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return hard
+    return _OPEN_FILES

@@ -1,9 +1,13 @@
 """The unprivileged processes: what they are given, what they can't do, and that they come again."""
 
 import asyncio
+import contextlib
 import json
 import os
+import pathlib
+import resource
 import signal
+import sys
 
 import pytest
 import pytest_asyncio
@@ -64,8 +68,8 @@ def host(native):
     assert left == []
 
 
-@pytest_asyncio.fixture
-async def served(host):
+@contextlib.asynccontextmanager
+async def serving(host):
     """A warden with children, being served."""
 
     def command(role, code, connection, audit):
@@ -75,10 +79,16 @@ async def served(host):
         return [str(code.python), "-I", "-c", FRONT, str(code.source), str(connection), str(audit), ledger]
 
     async with await Warden.start(host.config, child_command=command) as warden:
-        serving = asyncio.create_task(warden.serve())
+        task = asyncio.create_task(warden.serve())
         yield warden
         await warden.stop_children()
-        await serving
+        await task
+
+
+@pytest_asyncio.fixture
+async def served(host):
+    async with serving(host) as warden:
+        yield warden
 
 
 async def said(warden, host) -> list[dict]:
@@ -111,6 +121,41 @@ async def test_a_front_has_what_it_needs_and_nothing_else(served, host):
     assert facts["write code"] in (13, 30)
     assert facts["read ledger"] == 13
     assert facts["truncate audit"] == 1
+
+
+@pytest.fixture
+def few_files():
+    """This process starts as a service does: with a low soft limit."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[0], resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def open_files(pid):
+    """Soft and hard limit."""
+    lines = pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines()
+    [limits] = [line.split()[3:5] for line in lines if line.startswith("Max open files")]
+    return [int(limit) for limit in limits]
+
+
+async def test_children_may_hold_thousands_of_idle_connections(few_files, host):
+    """65536 descriptors, or all that this host lets a process have. The warden has as many."""
+    async with serving(host) as warden:
+        [facts] = await said(warden, host)
+        soft, hard = open_files(os.getpid())
+        assert open_files(facts["pid"]) == [min(hard, 65536)] * 2
+        assert soft >= min(hard, 65536) > 1024
+
+
+async def test_children_start_from_an_environment_behind_a_symlink(host, monkeypatch):
+    link = host.root / "venv"
+    link.symlink_to(sys.prefix)
+    monkeypatch.setattr(sys, "executable", str(link / pathlib.Path(sys.executable).relative_to(sys.prefix)))
+    monkeypatch.setattr(sys, "prefix", str(link))
+    async with serving(host) as warden:
+        [facts] = await said(warden, host)
+    assert facts["platform"] == "systrap"
 
 
 async def test_a_front_that_dies_comes_again(served, host):
