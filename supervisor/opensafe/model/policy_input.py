@@ -33,7 +33,6 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostFact, ...] = ()
     env: dict[str, str] = {}
     size: int = 0
-    content: dict[str, bool] = {}
     stdin: bool = False
     server: str = ""
     description_digest: str = ""
