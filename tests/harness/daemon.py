@@ -11,7 +11,7 @@ import socket
 from opensafe.bench.private import PREFIX, PrivateDaemon
 from opensafe.client import Client
 
-__all__ = ["PREFIX", "ROOT", "Daemon", "signal_process"]
+__all__ = ["PREFIX", "ROOT", "Daemon", "running", "signal_process"]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _ROLES = {"agent": ("developer",), "other": ("developer",), "reviewer": ("reviewer", "auditor")}
@@ -74,6 +74,18 @@ class Daemon(PrivateDaemon):
             name = instance.read_text()
             found += [f"cgroup {path}" for path in pathlib.Path("/sys/fs/cgroup").rglob(f"*{name}*")]
         return found
+
+
+@contextlib.contextmanager
+def running(**settings):
+    """A daemon that serves, and of which nothing is left afterwards, also where it did not start."""
+    daemon = Daemon(**settings)
+    try:
+        yield daemon.start()
+        assert daemon.stop() == 0
+    finally:
+        left = daemon.remove()
+    assert left == []
 
 
 def signal_process(pid, number=signal.SIGKILL):

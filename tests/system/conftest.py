@@ -1,15 +1,13 @@
 import pytest
 
-from tests.harness.daemon import Daemon
+from tests.harness.daemon import Daemon, running
 
 
 @pytest.fixture(scope="module")
 def daemon():
     """One daemon for the tests of a file that don't stop it."""
-    daemon = Daemon().start()
-    yield daemon
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
+    with running() as daemon:
+        yield daemon
 
 
 @pytest.fixture
