@@ -81,7 +81,7 @@ async def test_a_program_that_is_only_just_started_is_killed(box):
 
 
 async def test_r12_orphans_leave_no_zombies(box):
-    done = await box.run("python3", "-c", ORPHANS, "200", "0")
+    done = await box.run("python3", "-c", ORPHANS, "200", "0", processes=400)
     assert (done.ended.kind, done.ended.value) == ("exited", 0)
     assert await others(box) == (0, 0)
 
