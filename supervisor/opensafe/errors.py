@@ -20,6 +20,7 @@
     ├── AuditError              a record can't be written or read: nothing executes
     └── StartError              the daemon refuses to serve
         ├── ConfigError
+        ├── StaleIndex          the state index is of another log or version; it is built again
         └── HostUnsuitable      no root, wrong runsc, no namespaces, self-test not passed
 
 A policy's *no* is not an exception: it is an Outcome. Every message names the value, the limit where there is
@@ -161,6 +162,12 @@ class ConfigError(StartError):
     """The configuration file is missing, unreadable or has an unknown or impossible setting."""
 
     reason = "CONFIG"
+
+
+class StaleIndex(StartError):
+    """The state index was folded from another log, from one that was cut, or by another version."""
+
+    reason = "STALE_INDEX"
 
 
 class HostUnsuitable(StartError):

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.errors import AuditError
+from opensafe.errors import AuditError, StaleIndex
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
 from opensafe.model.ids import is_call_id
@@ -28,10 +28,6 @@ from .segment import read_fragment, read_lines
 #: What is kept of this run's records for readers: at most so many, of so many bytes.
 _RECENT: Final = 10_000
 _RECENT_BYTES: Final = 16 << 20
-
-
-class StaleIndexError(AuditError):
-    """The state index was folded from another log, or from one that was cut: it has to be built again."""
 
 
 class Written(chain.Sealed, frozen=True):
@@ -73,7 +69,7 @@ class AuditLog:
     async def open(self, known: tuple[int, str] = (0, "")) -> None:
         """Verify what the segment holds, fold each record, account for a torn tail, start writing.
 
-        known: how many records the index holds, and the leaf hash of the last. Raises StaleIndexError where that is no
+        known: how many records the index holds, and the leaf hash of the last. Raises StaleIndex where that is no
         part of this log, AuditError where the chain is broken: a log that is not intact is not continued.
         """
         fragment = read_fragment(self._path)
@@ -81,11 +77,11 @@ class AuditLog:
         try:
             for link in chain.verify(lines):
                 if link.index + 1 == known[0] and link.leaf != known[1]:
-                    raise StaleIndexError("the index is of another log", value=known[1], limit=link.leaf)
+                    raise StaleIndex("the index is of another log", value=known[1], limit=link.leaf)
                 self._fold(link.index, msgspec.convert(link.record, Record), link.leaf)
                 self._head = chain.Head(link.index + 1, link.leaf)
             if self._head.size < known[0]:
-                raise StaleIndexError("the index knows more than the log", value=known[0], limit=self._head.size)
+                raise StaleIndex("the index knows more than the log", value=known[0], limit=self._head.size)
         except chain.ChainBrokenError as error:
             raise AuditError(
                 f"the audit log is not intact: {error}",

@@ -25,7 +25,7 @@ import structlog
 
 from opensafe import __version__
 from opensafe.api.server import Api, Services
-from opensafe.audit.log import AuditLog, StaleIndexError
+from opensafe.audit.log import AuditLog
 from opensafe.audit.segment import segment_paths
 from opensafe.config import Config
 from opensafe.control.bans import Bans
@@ -37,7 +37,7 @@ from opensafe.control.refusals import Refusals
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
-from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StartError
+from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.model.ids import now_us
@@ -225,7 +225,7 @@ async def _main(connection: int, audit: int, bundle_digest: str, settings: str, 
     try:
         await front.start(connection, audit)
         await front.run(stop)
-    except StaleIndexError as error:
+    except StaleIndex as error:
         _log.error("the index is built again", error=str(error))
         front.forget_index()
         raise
@@ -239,7 +239,7 @@ def main(arguments: list[str]) -> int:
     connection, audit, bundle_digest, settings, keys = arguments
     try:
         asyncio.run(_main(int(connection), int(audit), bundle_digest, settings, keys))
-    except StaleIndexError:
+    except StaleIndex:
         return 1  # the warden starts the front again, which then folds the log anew
     except (StartError, BundleRefused, AuditError) as error:
         _log.error("refuses to start", error=str(error))

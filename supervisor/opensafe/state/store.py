@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from opensafe.errors import AuditError
+from opensafe.errors import AuditError, StaleIndex
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import (
@@ -269,12 +269,7 @@ class Store:
             schema = (importlib.resources.files(__package__) / "schema.sql").read_text()
             self._db.executescript(f"BEGIN; {schema} PRAGMA user_version = {_VERSION}; COMMIT;")
         elif version != _VERSION:
-            raise AuditError(
-                "the state index has another version",
-                value=version,
-                limit=_VERSION,
-                remedy=f"Remove {path.name}*: it is rebuilt from the audit log (parked calls must be sent again).",
-            )
+            raise StaleIndex(f"{path.name} has another version", value=version, limit=_VERSION)
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - anything msgspec encodes

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from opensafe.audit.log import AuditLog, StaleIndexError
-from opensafe.errors import AuditError
+from opensafe.audit.log import AuditLog
+from opensafe.errors import AuditError, StaleIndex
 from opensafe.model.chain import verify
 from opensafe.model.records import DaemonRecord
 
@@ -176,7 +176,7 @@ async def test_an_index_of_another_log_is_noticed(place):
     await log.close()
     for known in ((1, "f" * 64), (2, first.leaf)):
         log = place.log()
-        with pytest.raises(StaleIndexError):
+        with pytest.raises(StaleIndex):
             await log.open(known)
         await log.close()
     log = place.log()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opensafe.errors import AuditError
+from opensafe.errors import AuditError, StaleIndex
 from opensafe.model.calls import Principal
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
@@ -135,7 +135,7 @@ def test_an_index_of_another_version_is_not_used(tmp_path):
     store = Store(tmp_path / "index.sqlite")
     store._db.execute("PRAGMA user_version = 99")
     store.close()
-    with pytest.raises(AuditError, match="another version"):
+    with pytest.raises(StaleIndex, match="another version"):
         Store(tmp_path / "index.sqlite")
 
 
