@@ -131,7 +131,7 @@ async def test_a_review_shows_what_ran_in_its_workspace_since(agent, reviewer, s
 
 async def test_watching_shows_what_waits_and_what_becomes_of_it(agent, reviewer, second, session, sandbox):
     first = await park(agent, session, sandbox, "one")
-    seen = asyncio.Queue()
+    seen: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
 
     async def watch():
         async for review in second.watch_reviews():
