@@ -7,7 +7,7 @@ from opensafe._proto.v1 import audit_pb2, audit_pb2_grpc
 from opensafe.audit.log import AuditLog, Written
 from opensafe.errors import InvalidArgument
 from opensafe.model.calls import Principal
-from opensafe.model.records import BanRecord, CandidateRecord, DaemonRecord, TornRecord
+from opensafe.model.records import BanRecord, BundleRecord, CandidateRecord, DaemonRecord, TornRecord
 from opensafe.state.store import Store
 
 AUDITOR: Final = "auditor"
@@ -38,7 +38,7 @@ class AuditService(audit_pb2_grpc.AuditServiceServicer):
         if AUDITOR in self._principal.roles:
             return True
         record = written.record
-        if isinstance(record, BanRecord | CandidateRecord | DaemonRecord | TornRecord):
+        if isinstance(record, BanRecord | BundleRecord | CandidateRecord | DaemonRecord | TornRecord):
             return False
         session = self._store.session(record.session_id)
         return session is not None and session.principal == self._principal.name

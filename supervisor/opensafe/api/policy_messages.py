@@ -1,14 +1,38 @@
-"""Explanations and shadow as protobuf messages. One function a message."""
+"""Bundles, explanations and shadow as protobuf messages. One function a message."""
+
+from typing import Any
 
 import msgspec
 
 from opensafe._proto.v1 import policy_pb2
+from opensafe.control.activation import ACTIVATED, REFUSED, Activations, Settled
 from opensafe.control.judge import Verdict
 from opensafe.model.explanation import Explanation
 from opensafe.model.records import DecisionRecord
 from opensafe.model.shadow import Candidate, ShadowReport
 
 from . import convert
+
+
+def bundle(activations: Activations, helper_digest: str) -> dict[str, Any]:
+    """The fields of GetStatusResponse that concern bundles."""
+    found, refusal = activations.loaded.bundle, activations.last_refusal()
+    return {
+        "bundle_number": found.number,
+        "bundle_key": found.key,
+        "trusted_keys": activations.trusted_keys,
+        "bundle_path": activations.path,
+        "helper_revision": found.revision if helper_digest == found.digest else "",
+        "bundle_refused": activations.last.state == REFUSED,
+        "last_refusal": refusal
+        and policy_pb2.BundleRefusal(digest=refusal.digest, reason=refusal.reason, unix_ns=refusal.time_us * 1000),
+    }
+
+
+def settled(found: Settled) -> policy_pb2.WatchBundleResponse:
+    """How a bundle put in place ended."""
+    fields = msgspec.structs.asdict(found)
+    return policy_pb2.WatchBundleResponse(activated=fields.pop("state") == ACTIVATED, **fields)
 
 
 def explanation(record: DecisionRecord, found: Explanation) -> policy_pb2.ExplainResponse:

@@ -6,6 +6,7 @@ from typing import Any
 from opensafe import __version__
 from opensafe._proto.v1 import policy_pb2, policy_pb2_grpc
 from opensafe.audit.log import AuditLog
+from opensafe.control.activation import Activations
 from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
@@ -27,6 +28,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         judge: Judge,
         explanations: Explanations,
         shadow: Shadow,
+        activations: Activations,
         log: AuditLog,
         warden: WardenClient,
         principal: Principal,
@@ -34,6 +36,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         self._gate = gate
         self._explanations = explanations
         self._shadow = shadow
+        self._activations = activations
         self._permits = permits
         self._judge = judge
         self._log = log
@@ -94,7 +97,17 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             programs=report.programs,
             version=__version__,
             removed_at_start=report.removed_at_start,
+            **policy_messages.bundle(self._activations, report.helper_bundle),
         )
+
+    async def WatchBundle(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.WatchBundleRequest,  # noqa: ARG002 - it is empty
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> AsyncIterator[policy_pb2.WatchBundleResponse]:
+        """How bundles put in place ended."""
+        async for settled in self._activations.settled():
+            yield policy_messages.settled(settled)
 
     async def Explain(  # noqa: N802 - the name of the RPC
         self,

@@ -34,6 +34,7 @@ from opensafe._proto.v1 import (
     session_pb2_grpc,
 )
 from opensafe.audit.log import AuditLog
+from opensafe.control.activation import Activations
 from opensafe.control.bans import Bans
 from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
@@ -56,6 +57,7 @@ from .session_service import SessionService
 from .status import ErrorInterceptor
 
 SOCKET_NAME: Final = "opensafe.sock"
+BUNDLE_HEALTH: Final = "policy.bundle"
 _ENVELOPE: Final = 64 * 1024
 _STREAMS: Final = 1024
 _HANDSHAKE_MS: Final = 5000
@@ -86,6 +88,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     permits: Permits
     explanations: Explanations
     shadow: Shadow
+    activations: Activations
     warden: WardenClient
 
 
@@ -131,6 +134,11 @@ class Api:
         for service in ("", *_SERVICES):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
+    async def in_force(self, good: bool) -> None:
+        """Report whether the policy bundle in place is in force (health of the name `policy.bundle`)."""
+        state = health_pb2.HealthCheckResponse
+        await self._health.set(BUNDLE_HEALTH, state.SERVING if good else state.NOT_SERVING)
+
     async def not_serving(self) -> None:
         """Report NOT_SERVING from now on, still answering."""
         await self._health.enter_graceful_shutdown()
@@ -159,6 +167,7 @@ def _add_services(server: grpc.aio.Server, services: Services, principal: Princi
             services.judge,
             services.explanations,
             services.shadow,
+            services.activations,
             log,
             services.warden,
             principal,

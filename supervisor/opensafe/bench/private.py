@@ -185,9 +185,11 @@ class PrivateDaemon:
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
+                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
             except OSError:  # ended meanwhile
                 continue
-            if f"opensafe.daemon.{role}".encode() in words and f"{self.run}/code/source".encode() in words:
+            # Each has a child of its own, forked, that waits to prepare bundles: it goes by the same words.
+            if parent == self.pid and f"opensafe.daemon.{role}".encode() in words:
                 return int(entry.name)
         raise self._failed(f"the daemon has no {role}")
 

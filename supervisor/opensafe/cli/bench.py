@@ -1,6 +1,7 @@
 """`opensafe bench`: figures beside a baseline in the same run, each with the goal that it has to meet."""
 
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,6 +110,43 @@ def decision(
     return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
 
 
+@group.command("reload")
+def reload_(
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Changes of each kind.")] = 40,
+    max_bundle_ms: Annotated[float, typer.Option("--max-bundle-ms", help="Goal: 95th percentile, new module.")] = 200,
+    max_cached_ms: Annotated[float, typer.Option("--max-cached-ms", help="Goal: the same, module cached.")] = 50,
+    max_source_ms: Annotated[float, typer.Option("--max-source-ms", help="Goal: from a changed rule.")] = 500,
+    policies: Policies = None,
+    json: options.Json = False,
+) -> int:
+    """Time bundles, from being put in place to a verdict. Needs root: the daemon is one of its own."""
+    from opensafe.bench import private
+    from opensafe.bench import reload as bench
+
+    from . import exits, present
+    from .report import encode, report
+
+    _end_on_sigterm()
+    host = _host()
+    with present.progress(f"{3 * runs} changes"):
+        measured = bench.measure(private.PREFIX / "bin/opa", policies or private.policies(), runs)
+    goals = {"bundle": max_bundle_ms, "bundle_cached": max_cached_ms, "source": max_source_ms}
+    times = {"bundle": measured.bundle, "bundle_cached": measured.cached, "source": measured.source}
+    ok = all(times[name].p95_ms <= goal for name, goal in goals.items())
+    if json:
+        summary: dict[str, bool | float] = {"ok": ok}
+        for name, found in times.items():
+            summary |= {f"{name}_p50_ms": found.p50_ms, f"{name}_p95_ms": found.p95_ms}
+        summary |= {f"goal_{name}_p95_ms": goal for name, goal in goals.items()}
+        present.raw(encode(report("bench-reload", summary, measured, **host)))
+    else:
+        present.out(f"{runs} changes of each kind; median/95th percentile, ms")
+        rows = [(name.replace("_", " "), _pair(found), f"{goals[name]:g}") for name, found in times.items()]
+        _print(_table(("change", "enforced", "goal"), rows))
+        present.out(f"goal: 95th percentiles: {_verdict(ok)}")
+    return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
+
+
 def _exec_table(measured: "exec_bench.Measured") -> "Table":
     return _table(
         ("program", "raw", "with runner", "gated", "ratio", "decision", "run"),
@@ -153,7 +191,7 @@ def _verdict(ok: bool) -> str:
     return "met" if ok else "MISSED"
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> "Table":
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

@@ -1,9 +1,17 @@
-"""`opensafe policy keygen` and `sign`: keys, and the signature that makes a bundle one that a daemon loads."""
+"""`opensafe policy keygen`, `sign` and `activate`: from a bundle to one that is in force."""
 
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from . import options
+
+if TYPE_CHECKING:
+    from opensafe.client import BundleSettled, Client
+
+#: The daemon settles every bundle within five seconds of seeing it.
+_PATIENCE_S: Final = 15.0
 
 Out = Annotated[pathlib.Path | None, typer.Option("--out", metavar="FILE", help="Where to. Default: in place.")]
 Number = Annotated[
@@ -49,3 +57,56 @@ def sign(
     replace(target, content)
     present.out(f"{target}: revision {loaded.revision}, signed by {loaded.key}, sha256 {loaded.digest}")
     return 0
+
+
+def activate(
+    file: Annotated[pathlib.Path, typer.Argument(metavar="FILE", help="A signed bundle.")],
+    principal: options.Principal = None,
+    json: options.Json = False,
+) -> int:
+    """Put a bundle in the daemon's place for it, whole or not at all, and wait for its word: in force, or refused."""
+    import asyncio
+    import hashlib
+
+    from opensafe.errors import Unavailable
+    from opensafe.policy import archive
+
+    from . import exits, present
+    from .connect import ask
+    from .files import replace
+    from .report import encode, report
+
+    content = archive.read_file(file)
+    digest = hashlib.sha256(content).hexdigest()
+
+    async def work(client: "Client") -> "BundleSettled":
+        place = pathlib.Path((await client.status()).bundle_path)
+        before: int | None = None
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                async for settled in client.watch_bundle():
+                    if before is None:  # subscribed: nothing is missed from here on
+                        before = settled.sequence
+                        await asyncio.to_thread(replace, place, content)
+                    elif settled.sequence > before and settled.digest == digest:
+                        return settled
+        except TimeoutError as error:
+            raise Unavailable("the daemon did not say what became of the bundle", limit=f"{_PATIENCE_S} s") from error
+        raise Unavailable("the daemon ended")
+
+    settled = ask(principal, work)
+    if json:
+        summary = {
+            "activated": settled.activated,
+            "revision": settled.revision,
+            "number": settled.number,
+            "digest": settled.digest,
+            "reason": settled.reason,
+            "took_ms": settled.took_ms,
+        }
+        present.raw(encode(report("policy-activate", summary, settled)))
+    elif settled.activated:
+        present.out(f"ACTIVATED  revision {settled.revision} in {settled.took_ms} ms")
+    else:
+        present.out(f"REFUSED    {settled.reason}\nThe last good bundle stays in force.")
+    return exits.Exit.OK if settled.activated else exits.Exit.GOAL_MISSED

@@ -85,6 +85,12 @@ def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | N
         check("platform", status.runsc_platform == "systrap", status.runsc_platform, "Only systrap is supported."),
         check("revision", bool(status.bundle_revision), status.bundle_revision, "Start it with a policy bundle."),
         check(
+            "policy",
+            not status.bundle_refused,
+            "what is in place is in force" if not status.bundle_refused else "what is in place was refused",
+            "`opensafe policy status` says why; put a good bundle in place.",
+        ),
+        check(
             "append-only",
             status.append_only,
             "set" if status.append_only else "not set",

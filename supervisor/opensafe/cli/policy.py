@@ -13,6 +13,7 @@ group.command("explain")(explaining.explain)
 group.add_typer(shadowing.group, name="shadow")
 group.command("keygen")(bundles.keygen)
 group.command("sign")(bundles.sign)
+group.command("activate")(bundles.activate)
 
 
 @group.command("status")
@@ -26,13 +27,21 @@ def status(principal: options.Principal = None, json: options.Json = False) -> i
     if json:
         summary = {
             "bundle_revision": found.bundle_revision,
+            "bundle_number": found.bundle_number,
             "bundle_digest": found.bundle_digest,
+            "bundle_key": found.bundle_key,
+            "bundle_refused": found.bundle_refused,
+            "helper_revision": found.helper_revision,
             "self_tests": len(found.checks),
             "self_tests_refused": sum(check.refused for check in found.checks),
         }
         present.raw(encode(report("policy-status", summary, found, runsc=found.runsc_version)))
         return 0
-    present.out(f"bundle     {found.bundle_revision} ({found.bundle_digest})")
+    present.out(f"bundle     {found.bundle_revision} ({found.bundle_digest}), signed by {found.bundle_key}")
+    present.out(f"helper     {found.helper_revision or 'HAS ANOTHER BUNDLE OR NONE'}")
+    present.out(f"trusted    {', '.join(found.trusted_keys)}")
+    if found.bundle_refused and found.last_refusal is not None:
+        present.out(f"REFUSED    what lies at {found.bundle_path}: {found.last_refusal.reason}")
     present.out(f"daemon     {found.version}")
     present.out(f"runtime    runsc {found.runsc_version} on {found.runsc_platform}")
     present.out(f"audit log  {found.audit_size} records, head {found.audit_head}")

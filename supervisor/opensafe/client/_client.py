@@ -45,6 +45,7 @@ from ._types import (
     AuditRecord,
     Ban,
     BanEffect,
+    BundleSettled,
     CreatedSandbox,
     DaemonStatus,
     Permit,
@@ -321,6 +322,17 @@ class Client:
         """Bans in force, oldest first."""
         answer = await self._ask(self._agents.ListBans(agent_pb2.ListBansRequest()))
         return tuple(_wire.ban(message) for message in answer.bans)
+
+    async def watch_bundle(self) -> AsyncIterator[BundleSettled]:
+        """How the last bundle put in place ended, at once, and then each further one."""
+        call = self._policy.WatchBundle(policy_pb2.WatchBundleRequest())
+        try:
+            async for message in call:
+                yield _wire.settled(message)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error, self._path) from error
+        finally:
+            call.cancel()
 
     # Records and health
 

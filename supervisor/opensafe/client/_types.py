@@ -132,8 +132,31 @@ class SelfTest(msgspec.Struct, frozen=True, kw_only=True):
     control_answer: str
 
 
+class BundleRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A bundle that was not put in force. digest: "" where there was nothing to read."""
+
+    digest: str
+    reason: str
+    unix_ns: int
+
+
+class BundleSettled(msgspec.Struct, frozen=True, kw_only=True):
+    """How a bundle put in place ended: in force (activated) or refused, with the reason. sequence grows with each."""
+
+    sequence: int
+    activated: bool
+    digest: str
+    number: int
+    revision: str
+    reason: str
+    took_ms: int
+
+
 class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemon knows of itself. removed_at_start: what an earlier one had left behind."""
+    """What the daemon knows of itself. removed_at_start: what an earlier one had left behind.
+
+    bundle_refused: what lies at bundle_path is not in force. helper_revision: "" while the helper has another one.
+    """
 
     version: str
     bundle_revision: str
@@ -148,6 +171,13 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     sandboxes: int
     programs: int
     removed_at_start: tuple[str, ...]
+    bundle_number: int = 0
+    bundle_key: str = ""
+    trusted_keys: tuple[str, ...] = ()
+    bundle_path: str = ""
+    helper_revision: str = ""
+    bundle_refused: bool = False
+    last_refusal: BundleRefusal | None = None
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):

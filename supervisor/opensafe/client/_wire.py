@@ -14,7 +14,17 @@ from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.usage import Limits
 
 from ._events import Decided, Ended, Event, Started, Stderr, Stdout
-from ._types import Ban, DaemonStatus, Review, Sandbox, SandboxSize, SelfTest, Verdict
+from ._types import (
+    Ban,
+    BundleRefusal,
+    BundleSettled,
+    DaemonStatus,
+    Review,
+    Sandbox,
+    SandboxSize,
+    SelfTest,
+    Verdict,
+)
 
 _ACTIONS: Final = {
     common_pb2.ACTION_ALLOW: Action.ALLOW,
@@ -207,4 +217,28 @@ def status(message: policy_pb2.GetStatusResponse) -> DaemonStatus:
         sandboxes=message.sandboxes,
         programs=message.programs,
         removed_at_start=tuple(message.removed_at_start),
+        bundle_number=message.bundle_number,
+        bundle_key=message.bundle_key,
+        trusted_keys=tuple(message.trusted_keys),
+        bundle_path=message.bundle_path,
+        helper_revision=message.helper_revision,
+        bundle_refused=message.bundle_refused,
+        last_refusal=_refusal(message.last_refusal) if message.HasField("last_refusal") else None,
     )
+
+
+def settled(message: policy_pb2.WatchBundleResponse) -> BundleSettled:
+    """How a bundle put in place ended."""
+    return BundleSettled(
+        sequence=message.sequence,
+        activated=message.activated,
+        digest=message.digest,
+        number=message.number,
+        revision=message.revision,
+        reason=message.reason,
+        took_ms=message.took_ms,
+    )
+
+
+def _refusal(message: policy_pb2.BundleRefusal) -> BundleRefusal:
+    return BundleRefusal(digest=message.digest, reason=message.reason, unix_ns=message.unix_ns)

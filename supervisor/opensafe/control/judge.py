@@ -15,7 +15,7 @@ from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.history import effects_of
 from opensafe.model.ids import new_id, now_us
-from opensafe.model.policy_input import ApprovalInput, CallInput, PolicyInput, SandboxInput
+from opensafe.model.policy_input import ApprovalInput, CallInput, PolicyInput, SandboxInput, SessionInput
 from opensafe.model.records import Bundle, DecisionRecord
 from opensafe.model.sandbox import Launch, SandboxSpec
 from opensafe.normalize.tools import Registry
@@ -31,6 +31,7 @@ from .history import History
 #: What a failed evaluation or an unbuildable program is blocked by.
 FAILED_RULE: Final = "default.deny"
 SANDBOX_ENTRYPOINT: Final = "gate/sandbox"
+CANARY_ENTRYPOINT: Final = "gate/canary"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +102,22 @@ class Judge:
         self._review_ttl_us = review_ttl_s * 10**6
         self._permit_ttl_us = permit_ttl_s * 10**6
 
+    def enforce(self, engine: Engine, bundle: Bundle) -> None:
+        """Judge by this engine from the next call on. Nobody asks the one before any more: no evaluation awaits."""
+        self._engine, self.bundle = engine, bundle
+
+    def in_force(self, revision: str) -> bool:
+        """Whether what judges calls answers for `revision`: the canary's question, on the way that calls take."""
+        call = msgspec.structs.replace(_NO_CALL, arguments={"revision": revision})
+        asked = PolicyInput(
+            id=new_id("dec"), kind="call", call=call, principal=Principal(name="canary"), session=SessionInput(id="")
+        )
+        decision = self._evaluate(CANARY_ENTRYPOINT, asked)
+        return decision.action is Action.ALLOW and decision.data_version == revision
+
     async def judge(self, ask: Ask) -> Judged:
         """Decide and record. Raises AuditError where the record can't be made durable: then nothing may run."""
+        bundle = self.bundle  # and the engine of the same moment: nothing is awaited before the verdict
         decision_id = new_id("dec")
         entrypoint = self._entrypoint(ask)
         with self._tracing.child(semconv.SPAN_POLICY, **{semconv.ENTRYPOINT: entrypoint}) as span:
@@ -111,7 +126,7 @@ class Judge:
             decision = self._evaluate(entrypoint, question)
             evaluation_ns = time.perf_counter_ns() - begun
             decision, launch, subject = self._authorise(ask, decision)
-            describe_decision(span, decision, decision_id, self.bundle.revision)
+            describe_decision(span, decision, decision_id, bundle.revision)
             ids = Ids(span)
             now = now_us()
             parked = ask.purpose == "call" and decision.action is Action.REVIEW and ask.approval is None
@@ -128,7 +143,7 @@ class Judge:
                 call_id=ask.call.call_id if ask.call else "",
                 sandbox_id=question.sandbox.id,
                 exec_id=launch.exec_id if launch else "",
-                bundles={"opensafe": self.bundle},
+                bundles={"opensafe": bundle},
                 path=f"opensafe/{entrypoint}",
                 input=question,
                 result=decision,
@@ -147,7 +162,7 @@ class Judge:
             verdict=Verdict(
                 decision_id=decision_id,
                 decision=decision,
-                revision=self.bundle.revision,
+                revision=bundle.revision,
                 review_id=review_id,
                 trace_id=ids.trace_id,
                 evaluation_ns=evaluation_ns,

@@ -1,8 +1,8 @@
 """The front: unprivileged, everything a client can talk to.
 
-    front CONNECTION AUDIT BUNDLE SETTINGS KEYS
+    front CONNECTION AUDIT SETTINGS KEYS
 
-CONNECTION and AUDIT are descriptors from the warden, BUNDLE is the archived bundle's SHA-256, SETTINGS the checked
+CONNECTION and AUDIT are descriptors from the warden, SETTINGS the checked
 configuration as JSON (the file itself may lie where this user can't read), KEYS the trusted public keys as JSON.
 
 Start: bundle, index, log (verified and folded), agreement with the warden about what lives, calls that an earlier
@@ -28,6 +28,7 @@ from opensafe.api.server import Api, Services
 from opensafe.audit.log import AuditLog
 from opensafe.audit.segment import segment_paths
 from opensafe.config import Config
+from opensafe.control.activation import REFUSED, Activations
 from opensafe.control.bans import Bans
 from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
@@ -46,7 +47,8 @@ from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
 from opensafe.policy.keys import trust
-from opensafe.policy.location import archived_path
+from opensafe.policy.preparer import Preparer
+from opensafe.policy.reload import Loader
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
 from opensafe.warden.client import WardenClient
@@ -63,10 +65,10 @@ _log = structlog.get_logger()
 class Front:
     """All parts of the front, made in `start`, ended in the reverse order by `close`."""
 
-    def __init__(self, config: Config, bundle_digest: str, keys: tuple[str, ...]) -> None:
+    def __init__(self, config: Config, keys: tuple[str, ...], preparer: Preparer) -> None:
         self._config = config
         self._keys = keys
-        self._digest = bundle_digest
+        self._preparer = preparer
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -84,10 +86,6 @@ class Front:
             memory_bytes=config.policy.memory_bytes,
             cache_dir=cache,
         )
-        loaded = load_bundle(archived_path(state, self._digest))
-        bundle = Bundle(revision=loaded.revision, digest=loaded.digest)
-        engine = make_engine(loaded)
-        stack.callback(engine.close)
         warden = WardenClient(socket.socket(fileno=connection))
         stack.push_async_callback(warden.close)
         tracing = Tracing.configured(config.telemetry.otlp_endpoint, own, config.telemetry.file_bytes, __version__)
@@ -97,10 +95,25 @@ class Front:
         log = AuditLog(audit, segment_paths(state)[-1], store.fold, len(segment_paths(state)) - 1)
         stack.push_async_callback(log.close)
         await log.open(store.tip)
+        loader = Loader(
+            self._preparer,
+            state,
+            self._keys,
+            cache,
+            deadline_ms=config.policy.deadline_ms,
+            memory_bytes=config.policy.memory_bytes,
+        )
+        activations = Activations(loader, log, store, warden, config.paths.bundle)
+        loaded = await activations.begin()
+        stack.push_async_callback(activations.close)
+        bundle = Bundle(revision=loaded.bundle.revision, digest=loaded.bundle.digest)
 
         principals = {name: Principal(name=name, roles=settings.roles) for name, settings in config.principals.items()}
         history = History(store)
-        judge = Judge(DEFAULT_REGISTRY, engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s)
+        judge = Judge(
+            DEFAULT_REGISTRY, loaded.engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s
+        )
+        activations.lead(judge)
         sessions = Sessions(judge, log, store, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
         permits = Permits(DEFAULT_REGISTRY, judge, log, store, sessions, tracing, caps)
@@ -125,7 +138,7 @@ class Front:
         await sessions.reconcile()
         lost = await gate.recover()
         await log.append(self._record("started", bundle, lost))
-        stack.push_async_callback(self._stopped, log, bundle, sessions)
+        stack.push_async_callback(self._stopped, log, judge, sessions)
 
         api = Api(
             Services(
@@ -139,6 +152,7 @@ class Front:
                 permits=permits,
                 explanations=Explanations(log, state),
                 shadow=shadow,
+                activations=activations,
                 warden=warden,
             ),
             principals,
@@ -147,6 +161,8 @@ class Front:
             with_reflection=config.service.reflection,
         )
         await api.start()
+        activations.on_settled = api.in_force
+        await api.in_force(activations.last.state != REFUSED)
         stack.push_async_callback(self._drain, api, gate, refusals)
         for work in (
             gate.watch_expiry(),
@@ -155,6 +171,7 @@ class Front:
             shadow.watch(),
             self._heartbeat(warden),
             self._tell_failure(log, api),
+            activations.watch(),
         ):
             self._tasks.append(asyncio.create_task(work))
         _log.info("serving", bundle=bundle.revision, records=log.head.size, lost_calls=lost)
@@ -190,10 +207,10 @@ class Front:
         except AuditError as error:
             _log.error("refusals are not on record", error=str(error))
 
-    async def _stopped(self, log: AuditLog, bundle: Bundle, sessions: Sessions) -> None:
+    async def _stopped(self, log: AuditLog, judge: Judge, sessions: Sessions) -> None:
         try:
             await sessions.end_all()
-            await log.append(self._record("stopped", bundle, 0))
+            await log.append(self._record("stopped", judge.bundle, 0))
         except AuditError as error:
             _log.error("the stop is not on record", error=str(error))
 
@@ -216,12 +233,11 @@ class Front:
         )
 
 
-async def _main(connection: int, audit: int, bundle_digest: str, settings: str, keys: str) -> None:
+async def _main(preparer: Preparer, connection: int, audit: int, settings: str, keys: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    front = Front(
-        msgspec.json.decode(settings, type=Config), bundle_digest, msgspec.json.decode(keys, type=tuple[str, ...])
-    )
+    trusted = msgspec.json.decode(keys, type=tuple[str, ...])
+    front = Front(msgspec.json.decode(settings, type=Config), trusted, preparer)
     try:
         await front.start(connection, audit)
         await front.run(stop)
@@ -235,10 +251,11 @@ async def _main(connection: int, audit: int, bundle_digest: str, settings: str, 
 
 def main(arguments: list[str]) -> int:
     """Run the front; 78 where another start would not help."""
+    preparer = Preparer()  # before there are threads or a loop
     configure("front")
-    connection, audit, bundle_digest, settings, keys = arguments
+    connection, audit, settings, keys = arguments
     try:
-        asyncio.run(_main(int(connection), int(audit), bundle_digest, settings, keys))
+        asyncio.run(_main(preparer, int(connection), int(audit), settings, keys))
     except StaleIndex:
         return 1  # the warden starts the front again, which then folds the log anew
     except (StartError, BundleRefused, AuditError) as error:
@@ -247,6 +264,8 @@ def main(arguments: list[str]) -> int:
     except (OpenSafeError, OSError, sqlite3.Error) as error:
         _log.error("ends", error=str(error) or type(error).__name__)
         return 1
+    finally:
+        preparer.close()
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from opensafe.config import Config
 from opensafe.errors import ConfigError
 from opensafe.policy.location import keys_directory
+from opensafe.warden.bundles import keep
 
 #: Directories below the state directory that belong to the service user.
 OWNED: Final = ("front", "helper")
@@ -37,19 +38,6 @@ def lay(config: Config) -> tuple[str, ...]:
         directory.mkdir(mode=0o700, exist_ok=True)
         os.chown(directory, account.pw_uid, account.pw_gid, follow_symlinks=False)
     return texts
-
-
-def keep(path: pathlib.Path, content: bytes) -> None:
-    """Archive `content`, whose digest is in the name: whole and durable before anybody sees it. Raises OSError."""
-    if path.exists():
-        return
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fchmod(file.fileno(), 0o644)
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _trusted_keys(config: Config) -> tuple[str, ...]:

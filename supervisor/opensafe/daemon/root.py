@@ -1,11 +1,10 @@
 """The daemon's main process: the warden, and the ground its children stand on.
 
-Runs as root and stays small: it reads the settings and the trusted keys, puts both and the bundle where a replay can
-find them, starts the warden, reports readiness, and stops everything on a signal.
+Runs as root and stays small: it reads the settings and the trusted keys, archives these where a replay can find them,
+starts the warden, reports readiness, and stops everything on a signal.
 """
 
 import asyncio
-import hashlib
 import os
 import pathlib
 import signal
@@ -17,8 +16,7 @@ import structlog
 
 from opensafe import __version__
 from opensafe.config import Config, load
-from opensafe.errors import ConfigError, OpenSafeError
-from opensafe.policy.location import archived_path
+from opensafe.errors import OpenSafeError
 from opensafe.warden.children import Code, Role
 from opensafe.warden.protocol import REFUSES
 from opensafe.warden.warden import Warden
@@ -27,7 +25,6 @@ from . import ground
 from .log import configure
 from .notify import Notifier
 
-_BUNDLE_MAX: Final = 64 << 20
 #: A front silent for longer than this many watchdog periods no longer counts as alive.
 _SILENCE_S: Final = 30.0
 
@@ -55,13 +52,12 @@ async def _run(config: Config) -> None:
     notifier = Notifier()
     root = os.geteuid() == 0  # without it the warden refuses, with the reason
     keys = msgspec.json.encode(ground.lay(config) if root else ()).decode()
-    digest = _archive_bundle(config) if root else ""
+    settings = msgspec.json.encode(config).decode()
 
     def child_command(role: Role, code: Code, connection: int, audit: int | None) -> list[str]:
         if role is Role.HELPER:
-            return code.module("opensafe.daemon.helper", str(connection))
-        settings = msgspec.json.encode(config).decode()
-        return code.module("opensafe.daemon.front", str(connection), str(audit), digest, settings, keys)
+            return code.module("opensafe.daemon.helper", str(connection), settings, keys)
+        return code.module("opensafe.daemon.front", str(connection), str(audit), settings, keys)
 
     async with await Warden.start(config, child_command=child_command) as warden:
         serving = asyncio.create_task(warden.serve(), name="children")
@@ -91,27 +87,6 @@ async def _announce(warden: Warden, notifier: Notifier) -> None:
         if loop.time() - warden.heartbeat < _SILENCE_S:
             notifier.send("WATCHDOG=1")
         await asyncio.sleep(notifier.watchdog_s / 3)
-
-
-def _archive_bundle(config: Config) -> str:
-    """Archive the bundle for the front and for replays; its SHA-256."""
-    state = pathlib.Path(config.paths.state)
-    try:
-        with pathlib.Path(config.paths.bundle).open("rb") as file:
-            content = file.read(_BUNDLE_MAX + 1)
-    except OSError as error:
-        raise ConfigError(
-            f"the policy bundle can't be read: {error.strerror}",
-            value=config.paths.bundle,
-            remedy="Build it with `make bundle`, or set paths.bundle.",
-        ) from error
-    if len(content) > _BUNDLE_MAX:
-        raise ConfigError("the policy bundle is too large", value=config.paths.bundle, limit=f"{_BUNDLE_MAX} bytes")
-    digest = hashlib.sha256(content).hexdigest()
-    path = archived_path(state, digest)
-    path.parent.mkdir(mode=0o755, exist_ok=True)
-    ground.keep(path, content)
-    return digest
 
 
 def _leaves(group: BaseExceptionGroup[OpenSafeError]) -> list[OpenSafeError]:

@@ -153,6 +153,22 @@ class DaemonRecord(_Record, frozen=True, tag="daemon"):
     lost_calls: int = 0
 
 
+class BundleRecord(_Record, frozen=True, tag="bundle"):
+    """A bundle was put in place, and in force (`activated`) or not (`refused`, with the reason).
+
+    Of an activation: its number, revision and the id of the key that signed it; previous: the revision before, "" for
+    the first of a log. Of a refusal: the digest, "" where there was nothing to read.
+    """
+
+    state: str
+    digest: str
+    number: int = 0
+    revision: str = ""
+    key: str = ""
+    previous: str = ""
+    reason: str = ""
+
+
 class CandidateRecord(_Record, frozen=True, tag="candidate"):
     """A bundle began (`started`) or ended (`stopped`) to judge along in shadow. With its end: what came of it."""
 
@@ -191,6 +207,7 @@ Record = (
     | SessionRecord
     | SandboxRecord
     | DaemonRecord
+    | BundleRecord
     | CandidateRecord
     | ShadowRecord
     | TornRecord

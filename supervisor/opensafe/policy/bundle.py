@@ -20,7 +20,7 @@ from .catalogue import read_catalogue
 from .engine import Engine
 from .keys import Trusted
 from .manifest import ALLOWED, CONFIG, RULES, VECTORS, WASM, Bundle, Manifest, Vector, guest_data, read_manifest
-from .native import Tier
+from .native import Tier, best
 from .site import check_shadow, read_config, tables_of
 from .verdict import read_verdict
 
@@ -30,14 +30,17 @@ def load(
     *,
     trusted: Trusted,
     cache_dir: pathlib.Path | None = None,
-    tier: Tier = Tier.OPTIMISED,
+    tier: Tier | None = Tier.OPTIMISED,
 ) -> Bundle:
-    """Verify the bundle in a file or in memory. `cache_dir`, `tier`: see Engine. Raises BundleRefused."""
+    """Verify the bundle in a file or in memory. Raises BundleRefused.
+
+    `cache_dir`, `tier`: see Engine. Without a tier it is that of native.best.
+    """
     content = source if isinstance(source, bytes) else archive.read_file(source)
     members = archive.unpack(content, ALLOWED)
     key = sign.verify(members, trusted)
     bundle = _read(members, read_manifest(members), hashlib.sha256(content).hexdigest(), key)
-    _self_test(bundle, cache_dir, tier)
+    _self_test(bundle, cache_dir, tier or best(bundle.module, cache_dir))
     return bundle
 
 

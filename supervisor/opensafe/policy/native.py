@@ -9,6 +9,7 @@ import enum
 import hashlib
 import os
 import pathlib
+import platform
 import stat
 import tempfile
 from typing import Final
@@ -19,6 +20,8 @@ from ._wasmtime import VERSION, CData, WasmtimeError, check, ffi, lib, take_byte
 from .manifest import Bundle
 from .watchdog import Watchdog
 
+#: Files in a cache: of the bundles in force and some before, by two compilers.
+_KEPT: Final = 16
 # The imports of an OPA module. Policies that need a host builtin are refused, so none of these is honestly
 # called but opa_abort, whose message is left where it can be read after the trap.
 _HOST: Final = b"""
@@ -99,6 +102,7 @@ class Runtime:
         module = ffi.new("wasmtime_module_t **")
         # A file of another build or a broken disk: made anew.
         with contextlib.suppress(WasmtimeError):
+            os.utime(path)  # it was of use: the oldest ones go
             check(lib.wasmtime_module_deserialize_file(self.engine, os.fsencode(path), module))
             return module[0]
         return None
@@ -115,6 +119,13 @@ class Runtime:
 def cached_path(cache_dir: pathlib.Path, module: str, tier: Tier) -> pathlib.Path:
     """Where the native code of the module with that SHA-256 is kept: by library version and configuration too."""
     return cache_dir / f"{module}-{VERSION}-{tier.name.lower()}-epoch-fixed.cwasm"
+
+
+def best(module: str, cache_dir: pathlib.Path | None) -> Tier:
+    """The tier to use at once: the optimised code where the cache has it, else what is quick to compile."""
+    if cache_dir is None or platform.machine() != "x86_64" or cached_path(cache_dir, module, Tier.OPTIMISED).exists():
+        return Tier.OPTIMISED
+    return Tier.QUICK
 
 
 def wat(text: bytes) -> bytes:
@@ -142,6 +153,8 @@ def _store(path: pathlib.Path, content: bytes) -> None:
         except OSError:
             os.unlink(name)
             raise
+        for old in sorted(path.parent.glob("*.cwasm"), key=lambda one: one.stat().st_mtime)[:-_KEPT]:
+            old.unlink(missing_ok=True)
 
 
 def _require_ours(path: pathlib.Path) -> None:

@@ -26,7 +26,7 @@ def read_config(content: bytes) -> dict[str, Any]:
         config = msgspec.json.decode(content, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise BundleRefused(f"config: {error}") from error
-    for fault in _validator().iter_errors(config):
+    for fault in validator().iter_errors(config):
         place = ".".join(str(part) for part in fault.instance_path) or "the top"
         raise BundleRefused(f"config: {fault.message}", value=f"at {place}")
     return config
@@ -45,5 +45,6 @@ def tables_of(config: dict[str, Any]) -> ClassTables:
 
 
 @functools.cache
-def _validator() -> jsonschema_rs.Validator:
+def validator() -> jsonschema_rs.Validator:
+    """The compiled schema."""
     return jsonschema_rs.validator_for(msgspec.json.decode(SCHEMA.read_bytes()))

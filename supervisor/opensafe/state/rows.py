@@ -127,6 +127,23 @@ class BanRow(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(_fields(row), cls)
 
 
+class BundleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The last bundle of a state, `activated` or `refused`; see BundleRecord. signer: the key's id."""
+
+    state: str
+    digest: str
+    number: int
+    revision: str
+    signer: str
+    reason: str
+    time_us: int
+
+    @classmethod
+    def of(cls, row: sqlite3.Row) -> Self:
+        """From a row of `bundles`."""
+        return msgspec.convert(_fields(row), cls)
+
+
 def _fields(row: sqlite3.Row, parsed: tuple[str, ...] = ()) -> dict[str, Any]:
     """The row's columns, those of `parsed` read as JSON."""
     fields = {key: row[key] for key in row.keys()}  # noqa: SIM118 - iterating a Row yields values, not keys

@@ -105,6 +105,17 @@ CREATE TABLE bans (
     PRIMARY KEY (principal, agent)
 ) STRICT, WITHOUT ROWID;
 
+-- The bundle in force, and the last one that was refused.
+CREATE TABLE bundles (
+    state    TEXT PRIMARY KEY,
+    digest   TEXT NOT NULL,
+    number   INTEGER NOT NULL,
+    revision TEXT NOT NULL,
+    signer   TEXT NOT NULL,
+    reason   TEXT NOT NULL,
+    time_us  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The full arguments of parked calls, which the log holds only sealed.
 CREATE TABLE parked (
     review_id TEXT PRIMARY KEY,

@@ -17,6 +17,7 @@ from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import (
     BanRecord,
+    BundleRecord,
     CandidateRecord,
     DaemonRecord,
     DecisionRecord,
@@ -32,7 +33,7 @@ from opensafe.model.records import (
 )
 
 from .history import History
-from .rows import CallRow, ReviewRow, SandboxRow, SessionRow
+from .rows import BundleRow, CallRow, ReviewRow, SandboxRow, SessionRow
 
 _VERSION: Final = 3
 
@@ -88,6 +89,19 @@ class Store:
                     self._fold_sandbox(record)
                 case RefusalRecord():
                     self.history.fold_refusal(record)
+                case BundleRecord():
+                    self._db.execute(
+                        "INSERT OR REPLACE INTO bundles VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (
+                            record.state,
+                            record.digest,
+                            record.number,
+                            record.revision,
+                            record.key,
+                            record.reason,
+                            record.time_us,
+                        ),
+                    )
                 case DaemonRecord() | CandidateRecord() | ShadowRecord() | TornRecord():
                     pass
             self._db.execute("INSERT OR REPLACE INTO tip VALUES (1, ?)", (leaf,))
@@ -148,6 +162,11 @@ class Store:
     def pending_reviews(self) -> int:
         """How many calls are parked."""
         return self._number("SELECT count(*) FROM reviews WHERE state = 'pending'")
+
+    def bundle(self, state: str) -> BundleRow | None:
+        """The bundle last `activated`, whose number is the highest so far, or last `refused`."""
+        row = self._db.execute("SELECT * FROM bundles WHERE state = ?", (state,)).fetchone()
+        return BundleRow.of(row) if row else None
 
     def park(self, review_id: str, arguments: bytes) -> None:
         """Keep a parked call's full arguments until `unpark`."""

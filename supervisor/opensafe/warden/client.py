@@ -105,6 +105,20 @@ class WardenClient:
         """What the warden knows of itself."""
         return _expect(await self.call(protocol.Status(request=self.next_request())), protocol.StatusReport)
 
+    async def await_bundle(self, after: int) -> protocol.Offer:
+        """The newest bundle put in place, when its offer's number is above `after`."""
+        request = protocol.AwaitBundle(request=self.next_request(), after=after)
+        return _expect(await self.call(request), protocol.BundleOffered).offer
+
+    async def ask_helper(self, digest: str, *, swap: bool) -> None:
+        """Let the helper prepare a bundle, or serve by it. Raises BundleRefused, Unavailable."""
+        await self.call(protocol.AskHelper(request=self.next_request(), digest=digest, swap=swap))
+
+    async def next_step(self, finished: int, error: str) -> protocol.BundleStep:
+        """The helper's next step, after the one it has finished."""
+        request = protocol.NextStep(request=self.next_request(), finished=finished, error=error[:4096])
+        return _expect(await self.call(request), protocol.BundleStep)
+
     async def serving(self) -> None:
         """Say that the front serves."""
         await self.call(protocol.Serving(request=self.next_request()))

@@ -8,6 +8,9 @@ Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
 - Wait, Kill, Delete, List, Inspect  act on objects that earlier decisions made; the worst is a lost run.
+- AwaitBundle  tells the digest of a file that only root can put in place.
+- AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
+- NextStep  (helper) hears what the front asked and answers it.
 - Status  reads. Serving  says that the front is alive; a lie about it costs availability.
 
 Nothing here can name a host path, an OCI field, a flag, an address or another process.
@@ -88,7 +91,41 @@ class Serving(_Message, frozen=True):
     """The front serves. Sent when it begins to and every few seconds after; a silent front hangs. Answer: Done."""
 
 
-Request = CreateSandbox | DeleteSandbox | ListSandboxes | Start | Wait | Kill | Status | Serving
+class AwaitBundle(_Message, frozen=True):
+    """Answer, when there is an offer with a number above `after`: BundleOffered."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class AskHelper(_Message, frozen=True):
+    """Let the helper prepare the archived bundle, or (swap) serve by it. Answer, when it has: Done."""
+
+    digest: Hex
+    swap: bool
+
+
+class NextStep(_Message, frozen=True):
+    """The helper has finished step number `finished` (0: none yet) with `error` or "". Answer: BundleStep."""
+
+    finished: Annotated[int, msgspec.Meta(ge=0)] = 0
+    error: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+
+
+Request = (
+    CreateSandbox
+    | DeleteSandbox
+    | ListSandboxes
+    | Start
+    | Wait
+    | Kill
+    | Status
+    | Serving
+    | AwaitBundle
+    | AskHelper
+    | NextStep
+)
+#: Requests that may have no end: given up with their connection.
+WAITING: Final = (Wait, AwaitBundle, AskHelper, NextStep)
 
 
 class Done(_Message, frozen=True):
@@ -148,7 +185,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusReport(_Message, frozen=True):
-    """What the warden knows of itself and the runtime."""
+    """What the warden knows of itself and the runtime. helper_bundle: digest of what the helper serves by, or ""."""
 
     runsc_version: str
     runsc_platform: str
@@ -158,6 +195,29 @@ class StatusReport(_Message, frozen=True):
     ledger_size: int
     append_only: bool
     removed_at_start: tuple[str, ...] = ()
+    helper_bundle: str = ""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was put in place of the policy bundle: the digest under which it is archived, or why it could not be."""
+
+    number: int
+    digest: str = ""
+    refused: str = ""
+
+
+class BundleOffered(_Message, frozen=True):
+    """The newest offer."""
+
+    offer: Offer
+
+
+class BundleStep(_Message, frozen=True):
+    """What the helper is to do: prepare the archived bundle, or (swap) serve by it."""
+
+    number: int
+    digest: str
+    swap: bool
 
 
 class Failed(_Message, frozen=True):
@@ -170,4 +230,4 @@ class Failed(_Message, frozen=True):
     remedy: str = ""
 
 
-Answer = Done | SandboxMade | Sandboxes | Started | Ended | StatusReport | Failed
+Answer = Done | SandboxMade | Sandboxes | Started | Ended | StatusReport | BundleOffered | BundleStep | Failed

@@ -21,10 +21,12 @@ _decoder = msgspec.msgpack.Decoder(protocol.Request)
 _encoder = msgspec.msgpack.Encoder()
 
 #: What the egress helper may ask.
-HELPER: Final = frozenset({protocol.Status})
+HELPER: Final = frozenset({protocol.NextStep, protocol.Status})
 #: What the front may ask.
 FRONT: Final = frozenset(
     {
+        protocol.AskHelper,
+        protocol.AwaitBundle,
         protocol.CreateSandbox,
         protocol.DeleteSandbox,
         protocol.Kill,
@@ -61,9 +63,9 @@ class Connection:
         except wire.ConnectionEndedError as end:
             _log.info("connection to a child ended: %s", end)
         finally:
-            # A start or a creation is never left half done; a Wait may have no end.
+            # A start or a creation is never left half done; what waits may have no end.
             for task, request in self._pending.items():
-                if isinstance(request, protocol.Wait):
+                if isinstance(request, protocol.WAITING):
                     task.cancel()
             await asyncio.gather(*self._pending, return_exceptions=True)
             self._channel.close()

@@ -29,9 +29,12 @@ import stat
 from collections.abc import Iterator
 from typing import Final, Self
 
+import msgspec
+
 from ..config import Config
 from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, StartError
 from . import children, protocol, selftest, server, wire
+from .bundles import Bundles
 from .decisions import Decisions
 from .ledger import Ledger
 from .network import sockets
@@ -67,6 +70,7 @@ class Warden:
         self._segments: Segments
         self._ledger: Ledger
         self._decisions: Decisions
+        self._bundles: Bundles
         self._lifecycle: Lifecycle
         self._programs: Programs
         self._children: children.Children | None = None
@@ -152,6 +156,14 @@ class Warden:
                 self.heartbeat = asyncio.get_running_loop().time()
                 self.front_serves.set()
                 return protocol.Done(request=number)
+            case protocol.AwaitBundle():
+                return protocol.BundleOffered(request=number, offer=await self._bundles.offered(request.after))
+            case protocol.AskHelper():
+                await self._bundles.mailbox.ask(request.digest, swap=request.swap)
+                return protocol.Done(request=number)
+            case protocol.NextStep():
+                step = await self._bundles.mailbox.next(request.finished, request.error)
+                return msgspec.structs.replace(step, request=number)
 
     async def _start(self, child_command: children.Command | None) -> None:
         config, layout, stack = self._config, self._layout, self._stack
@@ -192,7 +204,10 @@ class Warden:
         stack.push_async_callback(self._end_connections)
         self._checks = await selftest.run(layout, self._lifecycle, driver)
 
+        self._bundles = Bundles(pathlib.Path(config.paths.bundle), layout.state / "bundles")
+        stack.callback(self._bundles.close)
         if child_command is not None:
+            stack.push_async_callback(_end_task, self._bundles.start())
             sockets.prepare(layout.run / "principals", config.principals, account.pw_uid)
             self._children = children.Children(
                 layout, account, child_command, self._segments.writer, self._serve_child, config.service.drain_s
@@ -264,11 +279,13 @@ class Warden:
             ledger_size=self._ledger.size,
             append_only=self._segments.append_only,
             removed_at_start=self._removed,
+            helper_bundle=self._bundles.mailbox.serving,
         )
 
     async def _serve_child(self, role: children.Role, end: socket.socket) -> None:
         if role is children.Role.HELPER:
             await server.Connection(end, self, server.HELPER).run()
+            self._bundles.mailbox.ended()
             return
         await server.Connection(end, self, server.FRONT).run()
         # The pipes' other ends went with the front: what runs on has nobody who would hear of it.
@@ -278,6 +295,11 @@ class Warden:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+
+
+async def _end_task(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _account(user: str) -> pwd.struct_passwd:

@@ -38,7 +38,12 @@ class Host:
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-test-", dir="/run"))
         self.root.chmod(0o755)
         paths = Paths(
-            state=str(self.root / "s"), run=str(self.root / "r"), runsc=RUNSC, native=str(native), images=IMAGES
+            state=str(self.root / "s"),
+            run=str(self.root / "r"),
+            runsc=RUNSC,
+            native=str(native),
+            images=IMAGES,
+            bundle=str(self.root / "bundle"),  # not there, which is the front's concern
         )
         self.config = Config(paths=paths, service=Service(user="nobody"), caps=Caps(**changes))
         self.layout = Layout.of(paths)

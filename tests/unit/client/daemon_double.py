@@ -220,6 +220,10 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
         self.double.finished = request
         return policy_pb2.FinishResponse()
 
+    async def WatchBundle(self, request, context):  # noqa: N802 - the method's name in the proto
+        yield policy_pb2.WatchBundleResponse(sequence=1, activated=True, digest="d", number=7, revision="7-abc")
+        yield policy_pb2.WatchBundleResponse(sequence=2, digest="e", reason="hash: a member", took_ms=3)
+
     async def GetStatus(self, request, context):  # noqa: N802 - the method's name in the proto
         return policy_pb2.GetStatusResponse(
             bundle_revision="7",

@@ -199,6 +199,8 @@ def test_the_public_surface_is_this():
         "AuditRecord",
         "Ban",
         "BanEffect",
+        "BundleRefusal",
+        "BundleSettled",
         "CallResult",
         "Client",
         "CreatedSandbox",

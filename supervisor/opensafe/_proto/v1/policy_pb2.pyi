@@ -194,6 +194,13 @@ class GetStatusResponse(_message.Message):
     PROGRAMS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     REMOVED_AT_START_FIELD_NUMBER: _builtins.int
+    BUNDLE_NUMBER_FIELD_NUMBER: _builtins.int
+    BUNDLE_KEY_FIELD_NUMBER: _builtins.int
+    TRUSTED_KEYS_FIELD_NUMBER: _builtins.int
+    BUNDLE_PATH_FIELD_NUMBER: _builtins.int
+    HELPER_REVISION_FIELD_NUMBER: _builtins.int
+    BUNDLE_REFUSED_FIELD_NUMBER: _builtins.int
+    LAST_REFUSAL_FIELD_NUMBER: _builtins.int
     bundle_revision: _builtins.str
     bundle_digest: _builtins.str
     runsc_version: _builtins.str
@@ -206,10 +213,27 @@ class GetStatusResponse(_message.Message):
     sandboxes: _builtins.int
     programs: _builtins.int
     version: _builtins.str
+    bundle_number: _builtins.int
+    """The bundle in force: its number, and the id of the key that signed it."""
+    bundle_key: _builtins.str
+    bundle_path: _builtins.str
+    """Where a new bundle is to be put."""
+    helper_revision: _builtins.str
+    """The revision that the egress helper has in force; empty while it has none or another one than the front."""
+    bundle_refused: _builtins.bool
+    """What was put in place last was refused, and so is not in force."""
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___SelfTestCheck]: ...
     @_builtins.property
     def removed_at_start(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def trusted_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the keys whose bundles are taken."""
+
+    @_builtins.property
+    def last_refusal(self) -> Global___BundleRefusal:
+        """The bundle refused last, ever; absent if none was."""
+
     def __init__(
         self,
         *,
@@ -226,10 +250,17 @@ class GetStatusResponse(_message.Message):
         programs: _builtins.int = ...,
         version: _builtins.str = ...,
         removed_at_start: _abc.Iterable[_builtins.str] | None = ...,
+        bundle_number: _builtins.int = ...,
+        bundle_key: _builtins.str = ...,
+        trusted_keys: _abc.Iterable[_builtins.str] | None = ...,
+        bundle_path: _builtins.str = ...,
+        helper_revision: _builtins.str = ...,
+        bundle_refused: _builtins.bool = ...,
+        last_refusal: Global___BundleRefusal | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_refusal", b"last_refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_revision", b"bundle_revision", "checks", b"checks", "ledger_size", b"ledger_size", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -712,3 +743,86 @@ class ShadowRule(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ShadowRule: _TypeAlias = ShadowRule  # noqa: Y015
+
+@_typing.final
+class BundleRefusal(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    UNIX_NS_FIELD_NUMBER: _builtins.int
+    digest: _builtins.str
+    """SHA-256 of the file; empty where there was nothing to read."""
+    reason: _builtins.str
+    unix_ns: _builtins.int
+    def __init__(
+        self,
+        *,
+        digest: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        unix_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "reason", b"reason", "unix_ns", b"unix_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BundleRefusal: _TypeAlias = BundleRefusal  # noqa: Y015
+
+@_typing.final
+class WatchBundleRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchBundleRequest: _TypeAlias = WatchBundleRequest  # noqa: Y015
+
+@_typing.final
+class WatchBundleResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    ACTIVATED_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """Grows with each bundle put in place."""
+    activated: _builtins.bool
+    digest: _builtins.str
+    """SHA-256 of the file."""
+    number: _builtins.int
+    """Of one that is in force."""
+    revision: _builtins.str
+    reason: _builtins.str
+    """Of one that is not."""
+    took_ms: _builtins.int
+    """From the file's being noticed."""
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        activated: _builtins.bool = ...,
+        digest: _builtins.str = ...,
+        number: _builtins.int = ...,
+        revision: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        took_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activated", b"activated", "digest", b"digest", "number", b"number", "reason", b"reason", "revision", b"revision", "sequence", b"sequence", "took_ms", b"took_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchBundleResponse: _TypeAlias = WatchBundleResponse  # noqa: Y015

@@ -54,6 +54,11 @@ class PolicyServiceStub:
                 request_serializer=opensafe_dot_v1_dot_policy__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_policy__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.WatchBundle = channel.unary_stream(
+                '/opensafe.v1.PolicyService/WatchBundle',
+                request_serializer=opensafe_dot_v1_dot_policy__pb2.WatchBundleRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_policy__pb2.WatchBundleResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/opensafe.v1.PolicyService/Explain',
                 request_serializer=opensafe_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
@@ -107,6 +112,13 @@ class PolicyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchBundle(self, request, context):
+        """How the last bundle put in place ended, now, and every further one when it is in force or refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's.
         """
@@ -156,6 +168,11 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=opensafe_dot_v1_dot_policy__pb2.GetStatusRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_policy__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'WatchBundle': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchBundle,
+                    request_deserializer=opensafe_dot_v1_dot_policy__pb2.WatchBundleRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_policy__pb2.WatchBundleResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -286,6 +303,33 @@ class PolicyService:
             '/opensafe.v1.PolicyService/GetStatus',
             opensafe_dot_v1_dot_policy__pb2.GetStatusRequest.SerializeToString,
             opensafe_dot_v1_dot_policy__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchBundle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/opensafe.v1.PolicyService/WatchBundle',
+            opensafe_dot_v1_dot_policy__pb2.WatchBundleRequest.SerializeToString,
+            opensafe_dot_v1_dot_policy__pb2.WatchBundleResponse.FromString,
             options,
             channel_credentials,
             insecure,

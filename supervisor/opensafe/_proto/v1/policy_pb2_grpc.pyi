@@ -40,6 +40,8 @@ class PolicyServiceStub:
     Finish: _grpc.UnaryUnaryMultiCallable[_policy_pb2.FinishRequest, _policy_pb2.FinishResponse]
     """Uses the permit up and records how the run ended."""
     GetStatus: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetStatusRequest, _policy_pb2.GetStatusResponse]
+    WatchBundle: _grpc.UnaryStreamMultiCallable[_policy_pb2.WatchBundleRequest, _policy_pb2.WatchBundleResponse]
+    """How the last bundle put in place ended, now, and every further one when it is in force or refused."""
     Explain: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ExplainRequest, _policy_pb2.ExplainResponse]
     """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
     StartShadow: _grpc.StreamUnaryMultiCallable[_policy_pb2.StartShadowRequest, _policy_pb2.StartShadowResponse]
@@ -61,6 +63,8 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     Finish: _aio.UnaryUnaryMultiCallable[_policy_pb2.FinishRequest, _policy_pb2.FinishResponse]  # type: ignore[assignment]
     """Uses the permit up and records how the run ended."""
     GetStatus: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetStatusRequest, _policy_pb2.GetStatusResponse]  # type: ignore[assignment]
+    WatchBundle: _aio.UnaryStreamMultiCallable[_policy_pb2.WatchBundleRequest, _policy_pb2.WatchBundleResponse]  # type: ignore[assignment]
+    """How the last bundle put in place ended, now, and every further one when it is in force or refused."""
     Explain: _aio.UnaryUnaryMultiCallable[_policy_pb2.ExplainRequest, _policy_pb2.ExplainResponse]  # type: ignore[assignment]
     """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
     StartShadow: _aio.StreamUnaryMultiCallable[_policy_pb2.StartShadowRequest, _policy_pb2.StartShadowResponse]  # type: ignore[assignment]
@@ -103,6 +107,14 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.GetStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.GetStatusResponse, _abc.Awaitable[_policy_pb2.GetStatusResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def WatchBundle(
+        self,
+        request: _policy_pb2.WatchBundleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_policy_pb2.WatchBundleResponse], _abc.AsyncIterator[_policy_pb2.WatchBundleResponse]]:
+        """How the last bundle put in place ended, now, and every further one when it is in force or refused."""
 
     @_abc_1.abstractmethod
     def Explain(

@@ -1,0 +1,127 @@
+"""`opensafe bench reload`: from a bundle in place, or a changed source, to a verdict that carries the new revision.
+
+A client asks for decisions one after the other while the bundle changes, as clients do; the time ends with the first
+answer from the new revision, so it holds the file watch, both engines, the canary, the record and one decision. The
+daemon, its key and its bundles are the bench's own.
+"""
+
+import asyncio
+import hashlib
+import pathlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from opensafe.client import Client
+from opensafe.errors import InvalidArgument
+from opensafe.policy import archive, keys, native, sign
+from opensafe.policy.build import assemble
+from opensafe.policy.manifest import ALLOWED, MANIFEST, WASM, Manifest, revision_of
+from opensafe.policy.sources import Sources
+
+from .private import PrivateDaemon, programs
+from .timing import Times
+
+_ROLES: Final = {"bench": ("developer",)}
+_DEADLINE_S: Final = 10
+_CANARY: Final = "opensafe/gate/canary.rego"
+_MARK: Final = "is in force"
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """bundle: a module that no cache has. cached: one that is there. source: a changed rule, compiled by opa first."""
+
+    bundle: Times
+    cached: Times
+    source: Times
+
+
+class _Site:
+    """Signed bundles under growing numbers, and the place where the daemon looks for them."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        keys.generate(directory)
+        self._key = keys.read_private(directory / keys.PRIVATE)
+        self.public = directory / keys.PUBLIC
+        self.place = directory / "policy.bundle.tar.gz"
+        self.members = archive.unpack(archive.read_file(pathlib.Path(programs().bundle)), ALLOWED)
+        self.number = 1
+
+    def next(self, members: dict[str, bytes]) -> tuple[bytes, Manifest]:
+        """`members` as an archive under the next number, and its manifest."""
+        self.number += 1
+        old = msgspec.json.decode(members[MANIFEST], type=Manifest)
+        files = {**old.files, WASM: hashlib.sha256(members[WASM]).hexdigest()}
+        manifest = msgspec.structs.replace(
+            old, number=self.number, files=files, revision=revision_of(self.number, files)
+        )
+        content = archive.pack(sign.signed({**members, MANIFEST: sign.encode(manifest)}, self._key))
+        return content, manifest
+
+    def put(self, content: bytes) -> None:
+        """Put it in place by a rename."""
+        part = self.place.with_name("part")
+        part.write_bytes(content)
+        part.rename(self.place)
+
+    def unknown_module(self) -> dict[str, bytes]:
+        """The members with a module that differs from every other by a custom section, which means nothing."""
+        text = f"bench {self.number}".encode()
+        section = bytes((0, len(text) + 1, len(text))) + text
+        return {**self.members, WASM: self.members[WASM] + section}
+
+
+def measure(opa: pathlib.Path, policies: pathlib.Path, runs: int) -> Measured:
+    """Change the bundle `runs` times in each of the three ways. Needs root. Raises OpenSafeError."""
+    if not (policies / _CANARY).is_file():
+        raise InvalidArgument("the Rego sources are not there", value=policies, remedy="Run this in a checkout.")
+    with tempfile.TemporaryDirectory(prefix="opensafe-bench-") as name:
+        directory = pathlib.Path(name)
+        directory.chmod(0o755)
+        site = _Site(directory / "site")
+        site.put(site.next(site.members)[0])
+        copy = pathlib.Path(shutil.copytree(policies, directory / "policies"))
+        with PrivateDaemon("bench", _ROLES, bundle=site.place, key=site.public) as daemon:
+            return asyncio.run(_measure(daemon, site, Sources(opa, copy), copy, runs))
+
+
+async def _measure(daemon: PrivateDaemon, site: _Site, sources: Sources, policies: pathlib.Path, runs: int) -> Measured:
+    async with Client.connect(daemon.socket_of("bench")) as client:
+        session = await client.create_session("bench")
+        caches = [daemon.state / role / "cache" for role in ("front", "helper")]
+
+        async def changed(members: Callable[[], dict[str, bytes]]) -> int:
+            """Nanoseconds from asking for the members to a verdict on them; returns when all is quiet again."""
+            begun = time.monotonic_ns()
+            content, manifest = site.next(members())
+            site.put(content)
+            async with asyncio.timeout(_DEADLINE_S):
+                while (await _revision(client, session)) != manifest.revision:
+                    pass
+                taken = time.monotonic_ns() - begun
+                optimised = [native.cached_path(cache, manifest.files[WASM], native.Tier.OPTIMISED) for cache in caches]
+                while not all(path.exists() for path in optimised):  # noqa: ASYNC110 - another process makes them
+                    await asyncio.sleep(0.02)
+            return taken
+
+        canary = (policies / _CANARY).read_text()
+
+        def rewritten() -> dict[str, bytes]:
+            (policies / _CANARY).write_text(canary.replace(_MARK, f"{_MARK} ({site.number})"))
+            return assemble(sources, policies, site.number + 1)
+
+        await changed(lambda: site.members)  # the first also fills the caches
+        return Measured(
+            cached=Times.of([await changed(lambda: site.members) for _ in range(runs)]),
+            bundle=Times.of([await changed(site.unknown_module) for _ in range(runs)]),
+            source=Times.of([await changed(rewritten) for _ in range(runs)]),
+        )
+
+
+async def _revision(client: Client, session: str) -> str:
+    verdict = await client.decide(session, "Bash", {"command": "ls"})
+    return verdict.bundle_revision
