@@ -67,7 +67,7 @@ def pack(members: dict[str, bytes]) -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(members[name]), 0o644
             archive.addfile(entry, io.BytesIO(members[name]))
-    deflate = zlib.compressobj(9, zlib.DEFLATED, _GZIP)  # zlib writes a gzip header without name and time
+    deflate = zlib.compressobj(6, zlib.DEFLATED, _GZIP)  # zlib writes a gzip header without name and time
     return deflate.compress(buffer.getvalue()) + deflate.flush()
 
 

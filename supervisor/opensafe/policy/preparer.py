@@ -134,6 +134,7 @@ def _wait(end: socket.socket) -> NoReturn:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # it ends with its parent, not with the terminal's group
         _warm_up()
+        gc.disable()
         gc.freeze()
         while True:
             data, descriptors, _, _ = socket.recv_fds(end, _JOB_BYTES, 1)
@@ -163,6 +164,7 @@ def _warm_up() -> None:
 
     site.validator()
     native.Runtime(Tier.QUICK).close()
+    native.Runtime(Tier.OPTIMISED).close()
 
 
 def _work(data: bytes, out: int) -> NoReturn:
