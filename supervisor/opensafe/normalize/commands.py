@@ -11,11 +11,14 @@ from typing import Final, NamedTuple
 from opensafe.errors import RequestError
 from opensafe.model.facts import Command, HostFact, Redirect
 
+from .builtins import judge_builtin
+from .environment import changes_behaviour
+from .find import find_items
 from .operands import uses
 from .options import Use
-from .paths import resolve
+from .paths import is_stream, leaves_proc, resolve
 from .urls import parse_host
-from .words import HOLE, UNKNOWN, Word
+from .word import FED, HOLE, UNKNOWN, Word
 from .wrappers import Peeled, peel
 
 MAX_COMMANDS: Final = 512
@@ -23,15 +26,7 @@ MAX_TARGETS: Final = 2048
 MAX_REASONS: Final = 16
 _MAX_DEPTH: Final = 12
 _MAX_CWDS: Final = 8
-_QUIET_FILES: Final = frozenset(
-    {"/dev/null", "/dev/zero", "/dev/full", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty",
-     "/dev/random", "/dev/urandom"}
-)  # fmt: skip
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
-_NAMES_VARIABLES: Final = frozenset(
-    {"read", "mapfile", "readarray", "printf", "declare", "typeset", "local", "export", "readonly",
-     "getopts", "let", "unset", "source", ".", "eval"}
-)  # fmt: skip
 
 
 class Target(NamedTuple):
@@ -72,13 +67,20 @@ class Collector:
     """Receives simple commands and redirections in order and accumulates a `ShellParse`.
 
     `parse` walks a nested shell text (`sh -c`, `eval`) into this same collector. `cwds` are the directories that
-    may be current: None once they can't be told.
+    may be current: None once they can't be told. `lost` names what can't be relied on any more: `$x` for a variable,
+    `names`, `arguments`, `functions` for all of a kind. What is lost where code `repeats` was relied on too early:
+    then `lost_too_late` names it, and the parse is done again without it. `feed` is what the stage before prints.
     """
 
-    def __init__(self, cwd: str, parse: Callable[[str, str, tuple[str, ...]], None]) -> None:
+    def __init__(self, cwd: str, parse: Callable[[str, str, tuple[str, ...]], None], lost: frozenset[str]) -> None:
         self.cwds: tuple[str, ...] | None = (cwd,)
         self.if_ok: tuple[str, ...] | None = self.cwds
-        self.names_are_sure = True
+        self.lost = set(lost)
+        self.lost_too_late: set[str] = set()
+        self.repeats = 0
+        self.feed: Sequence[Word] | None = None
+        self.printed: Sequence[Word] | None = None
+        self.numeric: Callable[[str], bool] = lambda _: False
         self._parse = parse
         self._depth = 0
         self._commands: list[Command] = []
@@ -112,6 +114,13 @@ class Collector:
         if len(self._reasons) < MAX_REASONS:
             self._reasons.setdefault(reason)
 
+    def lose(self, what: str, *, anytime: bool = False) -> None:
+        """Rely on something no more; inside a loop, or where it happens `anytime`, nor on it before."""
+        if what not in self.lost:
+            self.lost.add(what)
+            if self.repeats or anytime:
+                self.lost_too_late.add(what)
+
     def redirect(self, op: str, target: Word | None) -> None:
         """Account for the file or socket of one redirection."""
         if target is None or op in ("<<", "<<-", "<<<", "<&-", ">&-"):
@@ -126,34 +135,42 @@ class Collector:
     def use(self, use: Use, who: str) -> None:
         """Account for one operand."""
         role, word, scheme = use
-        if role == "host":
+        if role == "doubt":
+            self.doubt(f"{who}: {word.text}")
+        elif role == "host":
             self._host(word, scheme, who)
-            return
-        text = word.text
-        if HOLE in text:
-            if not text.startswith("/dev/fd/"):
+        elif role == "text" and (HOLE in word.text or word.text == "-"):
+            self.doubt(f"{who} takes its program from what is not known before the run")
+        elif HOLE in word.text:
+            if not word.text.startswith("/dev/fd/"):
                 self.doubt(f"{who} may {role} a path that is not known before the run")
-            return
-        if not text or (text == "-" and role != "delete"):
-            return
+        elif word.text and (word.text != "-" or role == "delete"):
+            self._file(role, word, who)
+
+    def _file(self, role: str, word: Word, who: str) -> None:
+        text = word.text
         found = _SOCKET.match(text)
         if found:
             self._host(Word(f"{found[2]}:{found[3]}"), found[1], who)
             return
-        if text in _QUIET_FILES or text.startswith("/dev/fd/"):
-            return
         if text[0] != "/" and self.cwds is None:
             self.doubt(f"{who} may {role} beneath a directory that is not known before the run")
             return
-        table = self._targets[role]
+        table = self._targets["read" if role == "text" else role]
         for cwd in self.cwds or ("/",):
             try:
-                target = Target(resolve(text, cwd), word.glob and any(char in "*?[" for char in text))
+                path = resolve(text, cwd)
             except RequestError as error:
                 self.doubt(f"{who}: {error.message}")
                 return
+            if leaves_proc(text, cwd):
+                self.doubt(f"{who} names a file by way of /proc or /dev/fd")
+            if role == "text" and path.startswith(("/dev/", "/proc/")):
+                self.doubt(f"{who} takes its program from a stream or device")
+            if is_stream(path):
+                continue
             if len(table) < MAX_TARGETS:
-                table.setdefault(target)
+                table.setdefault(Target(path, word.glob and any(char in "*?[" for char in text)))
             else:
                 self.doubt(f"more than {MAX_TARGETS} paths")
 
@@ -161,6 +178,10 @@ class Collector:
         """Account for a variable that a program will see: a proxy is a host."""
         if name.lower().endswith("proxy") and not name.lower().startswith("no") and value.text:
             self._host(value, "http", name)
+        if changes_behaviour(name, value.fixed()):
+            self.doubt(f"the variable {name} may change what programs do")
+        if runs_in_subscript(value.text):
+            self.doubt(f"the variable {name} holds a subscript that runs commands")
 
     def command(self, simple: Simple) -> None:
         """List one simple command and whatever it wraps."""
@@ -176,6 +197,7 @@ class Collector:
 
     def _command(self, simple: Simple) -> None:
         words = simple.words
+        self.printed = None
         for variable, value in simple.assignments.items():
             self.variable(variable, value)
         if not words:
@@ -189,10 +211,10 @@ class Collector:
             return
         if not name.isascii() or not name.isprintable():
             self.doubt("the name of a command holds characters beyond printable ASCII")
-        if program in ("cd", "pushd", "popd"):
+        if program in ("cd", "pushd", "popd", "dirs"):
             self._change_directory(program, words)
-        elif program in _NAMES_VARIABLES:
-            self._variables(program, words)
+        else:
+            judge_builtin(program, words, self)
         peeled = peel(program, words)
         if peeled is None:
             self._list(simple, program)
@@ -202,10 +224,15 @@ class Collector:
                 return
         for use in uses(program, words[1:]):
             self.use(use, program)
+        self.printed = _printed(program, words[1:])
 
     def _peeled(self, simple: Simple, program: str, peeled: Peeled) -> None:
         doubt = peeled.doubt
         via = (*simple.via, program)
+        if peeled.file is not None:
+            self.use(Use("text", peeled.file), program)
+        for word in peeled.writes:
+            self.use(Use("write", word), program)
         if peeled.stdin:
             texts = [target for op, _, target in simple.redirects if op in ("<<", "<<-", "<<<")]
             if texts:
@@ -221,7 +248,13 @@ class Collector:
         if peeled.cwd is not None:
             self.cwds = self._moved(peeled.cwd)
         added = dict(peeled.assignments)
-        for inner in peeled.inner:
+        for name in added:
+            self.lose(f"${name}")
+            if not name.isidentifier() or not name.isascii():
+                self.doubt(f"a variable of the name {name[:40]!r}, which a shell may take for a function")
+        feed = self.feed if self.feed is not None else [UNKNOWN]
+        for fed in peeled.inner:
+            inner = [part for word in fed for part in (feed if word == FED else [word])] if FED in fed else fed
             if inner:
                 self.command(
                     simple._replace(
@@ -236,6 +269,8 @@ class Collector:
             if (simple.assignments or simple.redirects) and not peeled.keeps:
                 self._list(simple, program)  # its text does not show what it carries
             self._script(script, simple.position, via)
+            if program == "trap" and self.place != before:
+                self.doubt("a trap changes the directory, at a time that is not known")
             if program != "eval":
                 self.place = before
         if peeled.cwd is not None:
@@ -287,13 +322,15 @@ class Collector:
             self._hosts.append(fact)
 
     def _change_directory(self, program: str, words: Sequence[Word]) -> None:
-        operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
+        operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
+        if program == "dirs":
+            return
         if program == "popd" or (program == "pushd" and not operands):
             moved = None
         elif not operands:
             moved = self._moved(Word("~"))
         else:
-            moved = None if operands[0].text == "-" else self._moved(operands[0])
+            moved = None if operands[0].text[:1] in ("-", "+") or len(operands) > 1 else self._moved(operands[0])
         self.if_ok = moved
         self.cwds = None if moved is None or self.cwds is None else _merged(self.cwds, moved)
 
@@ -308,17 +345,19 @@ class Collector:
         except RequestError:
             return None
 
-    def _variables(self, program: str, words: Iterable[Word]) -> None:
-        """Builtins that set variables by name: a name that is not known may be any."""
-        if program in ("source", ".", "eval"):
-            self.names_are_sure = False
-        for word in words:
-            if HOLE in word.text.partition("=")[0] and program != "printf":
-                self.names_are_sure = False
-            if program == "printf" and word.text.startswith("-v"):
-                self.names_are_sure = False
-            if runs_in_subscript(word.text) and program not in ("printf", "eval", "source", "."):
-                self.doubt(f"{program} evaluates a subscript that runs commands")
+
+def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
+    """The files below which lie all paths that a command prints, one in a line or NUL-ended."""
+    texts = [word.text for word in args]
+    if any(HOLE in text for text in texts):
+        return None
+    if program == "find" and not any(
+        text in ("-printf", "-exec", "-execdir", "-ls", "-ok", "-okdir") for text in texts
+    ):
+        return find_items(args)
+    if program == "git" and (texts[:1] == ["ls-files"] or (texts[:1] == ["grep"] and "-l" in texts)):
+        return [Word(".", glob=True)]
+    return None
 
 
 def runs_in_subscript(text: str) -> bool:

@@ -1,5 +1,10 @@
-"""What every program in the guest starts with. The shell parser relies on it, so it is a constant of the room."""
+"""What every program in the guest starts with, and which variables change what programs load, run, read or write.
 
+Applications have variables of their own, so harmless ones can't be listed. Shells, interpreters and tools name theirs
+by family: within a family everything changes behaviour but what is listed here.
+"""
+
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -13,3 +18,77 @@ GUEST_ENV: Final[Mapping[str, str]] = MappingProxyType(
         "TERM": "dumb",
     }
 )
+
+_FAMILIES: Final = re.compile(
+    r"(?:BASH|COMP_|CURL|DOTNET_|GAWK|GCC_|GCONV|GEM_|GIT_|GLIBC_|GNUMAKE|GO[A-Z]|GREP|HIST|JAVA|JDK|LD_|LESS|LUA_|MAKE|MALLOC"
+    r"|NODE_|NPM_CONFIG|PERL|PHP_|PIP_|PS[0-4]$|PYTHON|READLINE|RUBY|RUSTC|SSH_|SSL_|SYSTEMD|TAR_|UV_|VIM|WGET|XDG_CONFIG"
+    r"|ZDOTDIR|_JAVA|CARGO_|CC$|CXX$|CPP$|LD$|AR$|CDPATH$|ENV$|EXECIGNORE$|GLOBIGNORE$|INPUTRC$|LOCPATH$|NLSPATH$"
+    r"|AWK(?:LIB)?PATH$|MANPATH$|MANROFFOPT$|MFLAGS$|OPENSSL_|POSIXLY_CORRECT$|PROMPT_|RIPGREP_CONFIG|RSYNC_|SHELLOPTS$"
+    r"|SHELL$|TERMCAP$|TERMINFO|TMOUT$|RES_OPTIONS$|HOSTALIASES$|CLASSPATH$|MAVEN_OPTS$|GRADLE_OPTS$|PKG_CONFIG)"
+    r"|.*(?:_PRELOAD|PAGER|EDITOR|BROWSER|VISUAL|ASKPASS|WRAPPER|_OPTS)$"
+)
+_HARMLESS: Final = frozenset(
+    [
+        "BASH_VERSION",
+        "CARGO_TERM_COLOR",
+        "CARGO_INCREMENTAL",
+        "CARGO_PROFILE_RELEASE_LTO",
+        "GIT_AUTHOR_DATE",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_AUTHOR_NAME",
+        "GIT_COMMITTER_DATE",
+        "GIT_COMMITTER_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_TERMINAL_PROMPT",
+        "GIT_OPTIONAL_LOCKS",
+        "GIT_MERGE_AUTOEDIT",
+        "GOARCH",
+        "GOOS",
+        "GOMAXPROCS",
+        "GO111MODULE",
+        "GOTRACEBACK",
+        "JAVA_HOME",
+        "MALLOC_ARENA_MAX",
+        "NODE_ENV",
+        "NODE_NO_WARNINGS",
+        "NODE_DISABLE_COLORS",
+        "PIP_DISABLE_PIP_VERSION_CHECK",
+        "PIP_NO_INPUT",
+        "PIP_NO_COLOR",
+        "PYTHONDEVMODE",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONFAULTHANDLER",
+        "PYTHONHASHSEED",
+        "PYTHONIOENCODING",
+        "PYTHONNOUSERSITE",
+        "PYTHONOPTIMIZE",
+        "PYTHONTRACEMALLOC",
+        "PYTHONUNBUFFERED",
+        "PYTHONUTF8",
+        "HISTCONTROL",
+        "HISTSIZE",
+        "LESSCHARSET",
+    ]
+)
+_SEARCHES: Final = frozenset({"PYTHONPATH", "NODE_PATH", "GOPATH", "CLASSPATH"})
+_NOTHING: Final = frozenset({"", "0", "1", "cat", "true", "false", ":"})
+_BENEATH: Final = re.compile(
+    r"(?:(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)(?::(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)*"
+)
+_COMPILER: Final = re.compile(
+    r"(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?"
+)
+_QUIET: Final = frozenset({"PAGER", "GIT_PAGER", "EDITOR", "GIT_EDITOR", "VISUAL", "GIT_SEQUENCE_EDITOR", "MANPAGER"})
+
+
+def changes_behaviour(name: str, value: str | None) -> bool:
+    """Whether a variable may make a program load, run, read or write something that its arguments don't show."""
+    if name in _HARMLESS or not _FAMILIES.match(name.upper() if name.lower().startswith("npm_config") else name):
+        return False
+    if value is not None and name in _QUIET:
+        return value not in _NOTHING
+    if value is not None and name in ("CC", "CXX", "CPP", "LD", "AR"):
+        return not _COMPILER.fullmatch(value)
+    if value is not None and name in _SEARCHES:  # the workspace's own code
+        return ".." in value or not _BENEATH.fullmatch(value)
+    return True

@@ -5,21 +5,24 @@ track of what decides what a word means: variables set once to a known value, fu
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from tree_sitter import Node
 
+from .builtins import is_builtin
 from .commands import Collector, Simple, runs_in_subscript
+from .conditions import check_counted, check_subscript, flatten, splits
+from .environment import changes_behaviour
+from .expansions import arithmetic, check, descend, is_plain_arithmetic
 from .gaps import REDIRECTS, check_gaps
-from .words import ENDS_WORD, UNKNOWN, Word, read_word, read_words
+from .names import Names, Surroundings
+from .redirections import Redirection, read_redirect
+from .word import UNKNOWN, Word
+from .words import read_word, read_words
+from .wrappers import peel
 
-_NAME: Final = re.compile(rb"[A-Za-z0-9_]+")
-_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-_BARE_NUMBER: Final = re.compile(rb"(?<![^\s;&|()<>])\d+\Z")
-_AFTER_DELIMITER: Final = tuple(bytes([char]) for char in b" \t\n;&|<>)")
-_SPLITS: Final = frozenset({"&&", "||", "<", ">", "(", ")", ";", "&", "|", "|&", "<=", ">=", "<<", ">>", "++", "--"})
+_BACKQUOTED: Final = re.compile(rb"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _AFTER_BRACE: Final = (b" ", b"\t", b"\n", b"(")
 _LOST_DASH: Final = re.compile(rb"[ \t]+-[ \t]+")
 _COMMENT_MAY_FOLLOW: Final = frozenset(b" \t\n;&|()`")
@@ -27,18 +30,19 @@ _RESERVED: Final = frozenset(
     {"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done",
      "in", "function", "{", "}", "[[", "]]", "!"}
 )  # fmt: skip
-_SHELL_SETS: Final = frozenset(
-    {"_", "BASHPID", "BASH_ARGV0", "BASH_COMMAND", "BASH_REMATCH", "BASH_SUBSHELL", "COMP_WORDBREAKS", "COPROC",
-     "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "LINENO",
-     "MAPFILE", "OLDPWD",
-     "OPTARG", "OPTIND", "PIPESTATUS", "PPID", "PWD", "RANDOM", "REPLY", "SECONDS", "SHLVL", "SRANDOM", "UID"}
-)  # fmt: skip
+_SHELL_SETS: Final = re.compile(
+    r"_|BASH.*|COMP.*|COLUMNS|COPROC|DIRSTACK|EPOCH.*|EUID|FUNC.*|GROUPS|HIST.*|HOSTNAME|HOSTTYPE|LINENO|LINES|MACHTYPE"
+    r"|MAPFILE|OLDPWD|OPTARG|OPTERR|OPTIND|OSTYPE|PIPESTATUS|PPID|PWD|RANDOM|READLINE.*|REPLY|SECONDS|SHELLOPTS|SHLVL"
+    r"|SRANDOM|UID"
+)
+_FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_TEMPORARY: Final = re.compile(rb"\$\(mktemp(?: -d)?\)|`mktemp(?: -d)?`")
 MAX_WORDS: Final = 4096
 
-Redirection = tuple[str, int | None, Word | None]
+Tail = tuple[Sequence[Node], Sequence[Word]]
 
 
-class Walk(Protocol):
+class Walk(Surroundings, Protocol):
     """What a text needs of the parse it is a part of."""
 
     collector: Collector
@@ -46,55 +50,66 @@ class Walk(Protocol):
     def spend(self) -> bool:
         """Count one statement; False once there were too many."""
 
-    def inherited(self, name: str, scope: "Text") -> Word | None:
-        """A variable's value from outside the text."""
+    def text(self, text: str, position: str, via: tuple[str, ...]) -> None:
+        """Walk a text found inside another."""
 
 
-class Text:
-    """The walk over one text: its source, and the variables it sets once and for all."""
+class Text(Names):
+    """The walk over one text."""
 
     def __init__(self, walk: Walk, source: bytes, via: tuple[str, ...], *, is_bash: bool) -> None:
-        self.source = source
+        super().__init__(source, walk, walk.collector)
         self.is_bash = is_bash
         self._walk = walk
-        self._collector = walk.collector
         self._via = via
-        self._known: dict[str, Word] = {}
-        self._functions: set[str] = set()
-        self._mentions: Counter[bytes] | None = None
+        self._functions: dict[str, Node] = {}
+        self._uncalled: dict[str, Node] = {}
+        self._running: list[str] = []
 
-    # What words ask (see words.Scope)
-
-    def lookup(self, name: str) -> Word | None:
-        if self.mentions("IFS"):
-            return None
-        value = self._known.get(name)
-        if value is None:
-            return self._walk.inherited(name, self)
-        sure = self._collector.names_are_sure and self.mentions(name) == 1
-        return value if sure else None
+    # What words ask (see word.Scope)
 
     def nested(self, node: Node) -> None:
+        """A substitution; what backquotes hide behind backslashes is taken out of them and parsed again."""
         before = self._collector.place
-        self.statements(node.children, "substitution")
+        text = self.source[node.start_byte : node.end_byte]
+        if text[:1] == b"`" and re.search(rb"\\[`$\\\"]", text):
+            self._collector.place = before
+            self._backquoted(node, text)
+        else:
+            self.statements(node.children, "substitution")
         self._collector.place = before
+
+    def _backquoted(self, node: Node, text: bytes) -> None:
+        closing = _BACKQUOTED.match(self.source, node.start_byte)
+        if closing is None or closing.end() != node.end_byte:
+            self.doubt("backquotes whose end is not clear")
+        inner = closing[1] if closing is not None else text[1:]
+        quoted = self.source[: node.start_byte].count(b'"') % 2 == 1
+        plain = re.sub(rb'\\([`$\\"])' if quoted else rb"\\([`$\\])", rb"\1", inner)
+        if b'\\"' in inner:
+            self.doubt("a backslash before a quote in backquotes")
+        self._walk.text(plain.decode("utf-8", "replace"), "substitution", (*self._via, "eval"))
 
     def doubt(self, reason: str) -> None:
         self._collector.doubt(reason)
 
-    def mentions(self, name: str) -> int:
-        """How often the text holds `name` other than as a plain expansion."""
-        if self._mentions is None:
-            counts = Counter(_NAME.findall(self.source))
-            counts.subtract(plain or braced for plain, braced in _PLAIN.findall(self.source))
-            self._mentions = counts
-        return self._mentions[name.encode()]
+    def redirect(self, op: str, target: Word | None) -> None:
+        """Account for the file of one redirection."""
+        self._collector.redirect(op, target)
 
     def slice(self, node: Node) -> str:
         """The text of a node; a node that cuts a character (a quote the grammar put in) gives U+FFFD for it."""
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     # Statements
+
+    def whole(self, nodes: Sequence[Node], position: str) -> None:
+        """The text itself; a function that it never calls may be called in a way not seen here."""
+        self.statements(nodes, position)
+        while self._uncalled:
+            name, body = self._uncalled.popitem()
+            self._collector.cwds = self._collector.if_ok = None
+            self._body(name, body, None)
 
     def statements(self, nodes: Sequence[Node], position: str, *, whole: bool = True) -> None:
         """A list of statements; one followed by `&` runs in the background."""
@@ -126,9 +141,7 @@ class Text:
             case "redirected_statement":
                 self._redirected(node, position)
             case "pipeline":
-                before = collector.place
-                self.statements(node.children, "pipe")
-                collector.place = before
+                self._pipeline(node)
             case "list":
                 self._list(node, position)
             case "negated_command" | "compound_statement" | "do_group":
@@ -136,7 +149,7 @@ class Text:
                 if opening.type == "{" and self.source[opening.end_byte : opening.end_byte + 1] not in _AFTER_BRACE:
                     collector.doubt("a brace that opens no group")
                 if node.type == "compound_statement" and opening.type == "((":
-                    self._expression(node)
+                    arithmetic(node, self)
                     collector.command(Simple([Word("((")], {}, (), position, self._via))
                 else:
                     self.statements(node.children, position)
@@ -153,7 +166,7 @@ class Text:
             case "case_statement":
                 self._case(node)
             case "function_definition":
-                self._function(node)
+                self._function(node, position)
             case "variable_assignment" | "variable_assignments":
                 self._assignments(node, position)
             case "declaration_command" | "unset_command":
@@ -168,8 +181,21 @@ class Text:
                 )
                 self._search(node)
 
-    def _list(self, node: Node, position: str) -> None:
-        """`a && b || c`: after `cd DIR &&` the directory is certain."""
+    def _pipeline(self, node: Node, tail: Tail = ((), ())) -> None:
+        """Each stage in a shell of its own. What a stage prints may be what the next one's xargs takes."""
+        collector = self._collector
+        before, feed = collector.place, None
+        check_gaps(self.source, node.children, self.doubt, glued=True, lines=True)
+        final = node.named_children[-1]
+        for child in node.named_children:
+            collector.place, collector.feed, collector.printed = before, feed, None
+            self._last(child, "pipe", tail if child == final else ((), ()))
+            feed = collector.printed if child.type == "command" else None
+        collector.feed = None
+        collector.place = before
+
+    def _list(self, node: Node, position: str, tail: Tail = ((), ())) -> None:
+        """`a && b || c`: after `cd DIR &&` the directory is certain. A `tail` of redirections is the last one's."""
         parts: list[Node] = []
         while node.type == "list":  # left-deep: flattened, so that length is not depth
             parts += reversed(node.children[1:])
@@ -178,6 +204,7 @@ class Text:
         collector.if_ok = collector.cwds
         self.statement(node, position)
         operator = ""
+        final = parts[0]
         for part in reversed(parts):
             if not part.is_named:
                 operator = part.type
@@ -185,15 +212,21 @@ class Text:
             if operator == "&&":
                 collector.cwds = collector.if_ok
                 collector.if_ok = collector.cwds
-                self.statement(part, position)
+                self._last(part, position, tail if part is final else ((), ()))
             else:
                 succeeded = collector.if_ok
                 collector.if_ok = collector.cwds
-                self.statement(part, position)
+                self._last(part, position, tail if part is final else ((), ()))
                 if _leaves(self.source[part.start_byte : part.end_byte]):
                     collector.cwds = collector.if_ok = succeeded
                 else:
                     collector.if_ok = collector.cwds
+
+    def _last(self, node: Node, position: str, tail: Tail) -> None:
+        if tail[0] or tail[1]:
+            self._with_tail(node, position, tail)
+        else:
+            self.statement(node, position)
 
     def _branches(self, node: Node) -> None:
         """`if`, `elif`, `else`: each branch may or may not run, so their directories are joined."""
@@ -211,13 +244,27 @@ class Text:
     def _loop(self, node: Node) -> None:
         collector = self._collector
         before = collector.cwds
+        collector.repeats += 1
+        if node.type == "c_style_for_statement":
+            for name in ("initializer", "condition", "update"):
+                for child in node.children_by_field_name(name):
+                    if child.is_named:
+                        self._counting(child)
         for child in node.children:
-            if not child.is_named:
-                continue
-            if child.type in ("do_group", "compound_statement") or node.type == "while_statement":
+            if child.is_named and (child.type in ("do_group", "compound_statement") or node.type == "while_statement"):
                 self.statement(child, "condition")
-            else:
-                self._expression(child)
+        collector.repeats -= 1
+        self._settle(before)
+
+    def _counting(self, node: Node) -> None:
+        text = self.slice(node)
+        if not is_plain_arithmetic(text, self):
+            self.doubt("arithmetic on what may not be a number, which may run commands")
+        descend(node, self)
+
+    def _settle(self, before: tuple[str, ...] | None) -> None:
+        """Behind a loop: its body may have run any number of times."""
+        collector = self._collector
         if collector.cwds != before:
             collector.cwds = None
             collector.doubt("a loop changes the directory")
@@ -234,16 +281,18 @@ class Text:
             collector.doubt("a loop without a body")
             return
         name = self.slice(variable)
+        if changes_behaviour(name, None):
+            collector.doubt(f"a loop sets {name}, which may change what programs do")
         usable = 0 < len(values) <= 8 and all(word.known for word in values) and name not in self._known
         before = collector.cwds
+        collector.repeats += 1
         for value in values if usable else [UNKNOWN]:
             if usable:
                 self._known[name] = value
             self.statement(body, "condition")
         self._known[name] = UNKNOWN
-        if collector.cwds != before:
-            collector.cwds = None
-            collector.doubt("a loop changes the directory")
+        collector.repeats -= 1
+        self._settle(before)
 
     def _case(self, node: Node) -> None:
         collector = self._collector
@@ -260,21 +309,55 @@ class Text:
                 read_words(child, self)
         collector.cwds = joined
 
-    def _function(self, node: Node) -> None:
-        """A function's body is listed where it is defined; when it runs is not known."""
+    def _function(self, node: Node, position: str) -> None:
+        """A function's body is walked where it is called, and at the end of the text if it never is."""
         body = node.child_by_field_name("body")
-        collector = self._collector
         name = node.child_by_field_name("name")
-        if name is not None and _at_top(node):
-            self._functions.add(self.slice(name))
-        before = collector.place
-        if body is not None:
-            if b"cd " in self.source or b"pushd" in self.source:
-                collector.cwds = None
-            self.statement(body, "function")
-        for child in node.children_by_field_name("redirect"):
-            self._redirect(child, [], [])
-        collector.place = before
+        redirects = node.children_by_field_name("redirect")
+        before = self._collector.place
+        for child in redirects:
+            read_redirect(self, child, [], [])
+        text = self.slice(name) if name is not None else ""
+        if body is None:
+            self.doubt("a function without a body")
+            return
+        known = _FUNCTION_NAME.fullmatch(text) and not is_builtin(text) and text not in _RESERVED
+        sure = known and peel(text, [Word(text)]) is None and position == "top" and _at_top(node) and not redirects
+        if sure and not self._collector.repeats:
+            self._functions[text] = body
+            self._uncalled[text] = body
+        else:
+            self._functions.pop(text, None)
+            if not known:
+                self.doubt(f"a function named {text[:40]!r}, as the shell itself names something")
+            self._body(text, body, None)
+        self._collector.place = before
+
+    def _body(self, name: str, body: Node, arguments: Sequence[Word] | None) -> None:
+        outer, self._given = self._given, arguments
+        self._running.append(name)
+        if arguments is None:
+            self._collector.repeats += 1
+        self.statement(body, "function")
+        if arguments is None:
+            self._collector.repeats -= 1
+        self._running.pop()
+        self._given = outer
+
+    def _call(self, words: Sequence[Word], rest: Simple) -> bool:
+        """Whether the words call a function of this text for sure; its body is walked with its arguments then."""
+        name = words[0].fixed() if words else None
+        body = self._functions.get(name) if name is not None else None
+        if name is None or body is None or "functions" in self._collector.lost:
+            return False
+        self._uncalled.pop(name, None)
+        if name in self._running or len(self._running) > 8:
+            self.doubt("a function calls itself")
+        else:
+            self._body(name, body, tuple(words[1:]))
+        self._collector.command(rest._replace(words=()))
+        self._collector.if_ok = self._collector.cwds
+        return True
 
     def _assignments(self, node: Node, position: str) -> None:
         """Assignments without a command: a command with empty argv."""
@@ -284,7 +367,11 @@ class Text:
             if pair.type == "variable_assignment":
                 name, value = self._assignment(pair)
                 found[name] = value
-                first = name not in self._known and position == "top" and _at_top(node) and name not in _SHELL_SETS
+                if self._via:
+                    self._collector.lose(f"${name}", anytime=True)
+                first = (
+                    name not in self._known and position == "top" and _at_top(node) and not _SHELL_SETS.fullmatch(name)
+                )
                 self._known[name] = value if first else UNKNOWN
         self._collector.command(Simple((), found, (), position, self._via))
 
@@ -309,17 +396,26 @@ class Text:
         value = node.child_by_field_name("value")
         name = self.slice(target) if target is not None else ""
         if target is not None and target.type == "subscript":
-            self._expression(target)
+            check_subscript(self, target)
+        if name.startswith(("BASH_ALIASES", "BASH_CMDS")):
+            self.doubt("the shell's table of commands is changed")
         if value is None:
             return name, Word("")
         if value.type == "array":
             for child in value.named_children:
                 if child.type == "variable_assignment":
+                    self.doubt("an array with subscripts")
                     self._assignment(child)
                 else:
                     read_words(child, self)
             return name, UNKNOWN
         word = read_word(value, self)
+        if _TEMPORARY.fullmatch(self.source[value.start_byte : value.end_byte].strip(b'"')) and not self.mentions(
+            "TMPDIR"
+        ):
+            return name, _TEMPORARY_FILE
+        if runs_in_subscript(word.text):
+            self.doubt("a variable holds a subscript that runs commands")
         if self.source[value.start_byte - 2 : value.start_byte] == b"+=":
             return name, UNKNOWN
         return name, word._replace(glob=False)
@@ -346,7 +442,7 @@ class Text:
                     name, value = self._assignment(child)
                     assignments[name] = value
                 case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
-                    self._redirect(child, own, more)
+                    read_redirect(self, child, own, more)
                 case "subshell":
                     self.doubt("a parenthesis follows a command's name")
                     self.statements(child.children, position)
@@ -355,22 +451,22 @@ class Text:
                 case _:
                     words += read_words(child, self)
         words += more
-        if words and words[0].text in self._functions and b"unset" not in self.source:
-            words = []  # the body was listed where it was defined
-        self._collector.command(Simple(words, assignments, own, position, self._via))
+        simple = Simple(words, assignments, own, position, self._via)
+        if not self._call(words, simple):
+            self._collector.command(simple)
 
     def _redirected(self, node: Node, position: str) -> None:
         """A statement with redirections. The grammar hangs words behind a redirection onto it: they are arguments."""
-        redirects: list[Redirection] = []
         extra: list[Word] = []
         body: Node | None = None
         if len(node.children) == 2 and _LOST_DASH.fullmatch(self.source, *_gap(*node.children)):
             extra.append(Word("-"))  # `cat - <<E`: the grammar loses the dash
         else:
             check_gaps(self.source, node.children, self.doubt)
+        tail: list[Node] = []
         for child in node.children:
             if child.type in REDIRECTS:
-                self._redirect(child, redirects, extra, position)
+                tail.append(child)
             elif child.type == "comment":
                 self._comment(child)
             elif child.is_named:
@@ -378,146 +474,62 @@ class Text:
                     self.doubt("a redirection between two statements")
                     self.statement(body, position)
                 body = child
+        self._with_tail(body, position, (tail, extra))
+
+    def _with_tail(self, body: Node | None, position: str, tail: Tail) -> None:
+        """A statement and redirections behind it. Behind a list or a pipeline they are the last command's."""
+        if body is not None and body.type == "list":
+            self._list(body, position, tail)
+            return
+        if body is not None and body.type == "pipeline":
+            self._pipeline(body, tail)
+            return
+        if body is not None and body.type == "negated_command":
+            self._with_tail(body.named_children[-1], position, tail)
+            return
+        nodes, words = tail
+        redirects: list[Redirection] = []
+        extra = list(words)
+        for node in nodes:
+            read_redirect(self, node, redirects, extra, position)
         if body is None:
             self._collector.command(Simple(extra, {}, redirects, position, self._via))
         elif body.type == "command":
             self._command(body, position, redirects, extra)
+        elif body.type == "redirected_statement":
+            self.statement(body, position)
         else:
             if extra:
                 self.doubt("words behind a redirection of a compound command")
                 self._collector.command(Simple(extra, {}, redirects, position, self._via))
             self.statement(body, position)
 
-    def _redirect(
-        self,
-        node: Node,
-        redirects: list[Redirection],
-        extra: list[Word],
-        position: str = "top",
-    ) -> None:
-        if node.type == "heredoc_redirect":
-            self._heredoc(node, redirects, extra, position)
-            return
-        op, fd, target = "", None, None
-        check_gaps(self.source, node.children_by_field_name("destination"), self.doubt)
-        before = self.source[max(0, node.start_byte - 24) : node.start_byte]
-        if node.children[0].type == "file_descriptor":
-            if not self.slice(node.children[0]).isdigit():
-                self.doubt("a redirection's descriptor is no number")
-        elif before.endswith(b"}") or (before[-1:].isdigit() and _BARE_NUMBER.search(before)):
-            self.doubt("a descriptor before a redirection is none to the grammar")
-        check_gaps(self.source, node.children, self.doubt, glued=True)
-        for child in node.children:
-            if child.type == "file_descriptor":
-                digits = self.slice(child)
-                fd = int(digits) if digits.isdigit() and len(digits) < 6 else None
-            elif not child.is_named and not op:
-                op = child.type
-            elif child.is_named or child.type not in ("$",):
-                words = read_words(child, self)
-                if target is None and not op.endswith("-"):
-                    target = words[0] if len(words) == 1 else UNKNOWN
-                else:
-                    extra += words
-        redirects.append((op, fd, target))
-        self._collector.redirect(op, target)
-
-    def _heredoc(
-        self,
-        node: Node,
-        redirects: list[Redirection],
-        extra: list[Word],
-        position: str,
-    ) -> None:
-        """A here-document, and what the grammar hangs onto its first line: redirections, arguments, a pipeline."""
-        op, fd, start, end, body = "<<", None, "", None, b""
-        literal = True
-        later: list[Node] = []
-        for child in node.children:
-            text = self.source[child.start_byte : child.end_byte]
-            match child.type:
-                case "<<" | "<<-":
-                    op = child.type
-                    if text != op.encode():
-                        self.doubt("the grammar hides text in an operator")
-                case "file_descriptor":
-                    fd = int(text) if text.isdigit() and len(text) < 6 else None
-                case "heredoc_start":
-                    if self.source[child.end_byte : child.end_byte + 1] not in _AFTER_DELIMITER:
-                        self.doubt("a here-document's delimiter goes on")
-                    start = self.slice(child)
-                case "heredoc_end":
-                    if self.source[child.end_byte : child.end_byte + 1] not in (b"", b"\n"):
-                        self.doubt("a here-document's end is not alone on its line")
-                    end = self.slice(child).strip()
-                case "heredoc_body":
-                    body = text
-                    for part in child.named_children:
-                        if part.type in ("simple_expansion", "expansion", "arithmetic_expansion"):
-                            read_words(part, self)
-                            literal = False
-                        elif part.type == "command_substitution":
-                            self.nested(part)
-                            literal = False
-                case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
-                    self._redirect(child, redirects, extra, position)
-                case "word" | "string" | "raw_string" | "concatenation" | "number" | "ansi_c_string":
-                    extra += read_words(child, self)
-                case _:
-                    if child.is_named:
-                        later.append(child)
-        quoted = re.search(r"[\\'\"]", start) is not None
-        delimiter = re.sub(r"[\\'\"]", "", start)
-        if end is None or end != delimiter:
-            self.doubt("a here-document without its end")
-        if not quoted and literal and re.search(rb"\$[({A-Za-z_]|`", re.sub(rb"\\.", b"", body)):
-            self.doubt("a here-document with expansions that were not found")
-        content = body.decode("utf-8", "replace")
-        fixed = quoted or (literal and not any(char in content for char in "\\$`"))
-        word = Word(content) if fixed else UNKNOWN
-        redirects.append((op, fd, word))
-        for statement in later:
-            self.statement(statement, "pipe" if position == "top" else position)
-
     def _test(self, node: Node, position: str) -> None:
         """`[ … ]` and `[[ … ]]`, listed as the command `[` or `[[` with its words."""
         words: list[Word] = []
-        self._flatten(node, words)
+        flatten(self, node, words)
         if node.children[0].type == "[" and (
-            b"\n" in self.source[node.start_byte : node.end_byte] or self._splits(node)
+            b"\n" in self.source[node.start_byte : node.end_byte] or splits(self, node)
         ):
             self.doubt("what the grammar takes for a test is several commands")
+        if node.children[0].type == "[[":
+            check_counted(self, node)
         self._expression(node)
         self._collector.command(Simple(words, {}, (), position, self._via))
-
-    def _splits(self, node: Node) -> bool:
-        """Whether a shell operator stands inside `[ … ]`: to bash it ends the command or redirects."""
-        for child in node.children:
-            if child.type.endswith("_expression"):
-                if self._splits(child):
-                    return True
-            elif child.type in _SPLITS or (child.type == "word" and ENDS_WORD.search(self.slice(child))):
-                return True
-        return False
-
-    def _flatten(self, node: Node, words: list[Word]) -> None:
-        for child in node.children:
-            if child.child_count and child.type.endswith("_expression"):
-                self._flatten(child, words)
-            elif child.child_count:
-                words.append(UNKNOWN)
-            else:
-                words += read_words(child, self) if child.is_named else [Word(child.type)]
 
     def _expression(self, node: Node) -> None:
         """Tests, arithmetic, patterns: nothing runs but the substitutions in them."""
         if node.type in ("command_substitution", "process_substitution"):
             self.nested(node)
+        elif node.type in ("expansion", "simple_expansion"):
+            check(node, self)
+        elif node.type == "arithmetic_expansion":
+            arithmetic(node, self)
         elif node.type in ("raw_string", "ansi_c_string"):
             if runs_in_subscript(self.slice(node)):
                 self.doubt("a subscript that runs commands may be evaluated")
         elif node.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-            self._redirect(node, [], [])
+            read_redirect(self, node, [], [])
         elif node.type == "command":
             self._command(node, "condition", (), ())
         else:
@@ -542,6 +554,7 @@ class Text:
             self.doubt("a comment ends in a backslash")
 
 
+_TEMPORARY_FILE: Final = Word("/tmp/tmp.??????????", glob=True)  # noqa: S108  what a program will print, not opened here
 _STATEMENTS: Final = frozenset(
     {"command", "redirected_statement", "pipeline", "list", "negated_command", "compound_statement",
      "subshell", "if_statement", "while_statement", "c_style_for_statement", "for_statement",
@@ -560,6 +573,10 @@ def _assigned(name: str, value: Word) -> Word:
 
 def _at_top(node: Node) -> bool:
     parent = node.parent
+    if parent is not None and parent.type == "list" and parent.children[0] == node:  # first of `a && b`
+        return _at_top(parent)
+    if parent is not None and parent.type == "redirected_statement" and node.type == "list":  # the last one's
+        return _at_top(parent)
     return parent is not None and parent.type == "program"
 
 

@@ -5,18 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from .options import Use, path_like, split_options
-from .words import HOLE, UNKNOWN, Word
+from .options import Use, split_options
+from .word import HOLE, UNKNOWN, Word
 
 _REMOTE: Final = re.compile(r"(?:([^@/\s:]+)@)?([^@/\s:\[\]]+|\[[^\]]+\]):(?!//)(.*)", re.DOTALL)
 _PORTISH: Final = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?")
 _DIG_WORDS: Final = frozenset(
     {"A", "AAAA", "ANY", "AXFR", "CAA", "CNAME", "DNSKEY", "DS", "HINFO", "IN", "CH", "MX", "NAPTR", "NS",
      "PTR", "SOA", "SRV", "TXT"}
-)  # fmt: skip
-_GIT_REMOTE: Final = frozenset(
-    {"clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive", "request-pull",
-     "bundle"}
 )  # fmt: skip
 
 
@@ -72,7 +68,7 @@ def copy(args: Sequence[Word]) -> Iterator[Use]:
         elif name == "J":
             yield Use("host", value, "ssh")
     for at, word in enumerate(operands):
-        remote = _remote(word)
+        remote = remote_of(word)
         if "://" in word.text:
             continue
         if remote is not None:
@@ -85,10 +81,10 @@ def sftp(args: Sequence[Word]) -> Iterator[Use]:
     operands, _ = split_options(args, dict.fromkeys("BbcDFiJloPRSs", ""))
     for word in operands[:1]:
         if "://" not in word.text:
-            yield _remote(word) or Use("host", word, "ssh")
+            yield remote_of(word) or Use("host", word, "ssh")
 
 
-def _remote(word: Word) -> Use | None:
+def remote_of(word: Word) -> Use | None:
     found = _REMOTE.fullmatch(word.text)
     if found is None or found[2].startswith((".", "/")):
         return None
@@ -136,40 +132,6 @@ def openssl(args: Sequence[Word]) -> Iterator[Use]:
                 pass
 
 
-def git(args: Sequence[Word]) -> Iterator[Use]:
-    operands, options = split_options(args, dict.fromkeys(["C", "c", "git-dir", "work-tree", "namespace"], ""))
-    for name, value in options:
-        if name in ("git-dir", "work-tree"):
-            yield Use("read", value)
-    if not operands:
-        return
-    verb, rest = operands[0].text, operands[1:]
-    if verb in _GIT_REMOTE:
-        for word in rest:
-            remote = _remote(word) if "://" not in word.text else None
-            if remote is not None and ("@" in word.text or "." in word.text.partition(":")[0] or verb == "clone"):
-                yield remote
-            elif verb == "clone" and HOLE in word.text and "://" not in word.text:
-                yield Use("host", UNKNOWN)
-    if verb == "clone" and rest:
-        if len(rest) > 1:
-            yield Use("write", rest[-1])
-        else:
-            name = re.split(r"[/:]", rest[0].text.rstrip("/"))[-1].removesuffix(".git")
-            yield Use("write", Word(name) if name and HOLE not in name else Word("."))
-    elif verb in ("rm", "clean"):
-        yield from (Use("delete", word) for word in rest)
-    elif verb == "mv":
-        for word in rest[:-1]:
-            yield Use("read", word)
-            yield Use("delete", word)
-        yield from (Use("write", word) for word in rest[-1:])
-    elif verb in ("add", "diff", "blame", "show", "apply", "am"):
-        yield from path_like(rest)
-    elif verb == "init":
-        yield Use("write", rest[0] if rest else Word("."))
-
-
 def httpie(args: Sequence[Word]) -> Iterator[Use]:
     operands, _ = split_options(args, dict.fromkeys("aops", ""))
     for word in operands[:2]:
@@ -189,7 +151,7 @@ def pip(args: Sequence[Word]) -> Iterator[Use]:
 
 
 NETWORK_PROGRAMS: Final[dict[str, Callable[[Sequence[Word]], Iterator[Use]]]] = {
-    "dig": dig, "drill": dig, "ftp": telnet, "git": git, "http": httpie, "https": httpie, "nc": netcat, "ncat": netcat,
+    "dig": dig, "drill": dig, "ftp": telnet, "http": httpie, "https": httpie, "nc": netcat, "ncat": netcat,
     "netcat": netcat, "openssl": openssl, "pip": pip, "pip3": pip, "rsync": copy, "scp": copy, "sftp": sftp,
     "socat": socat, "ssh": ssh, "telnet": telnet, "tftp": telnet,
 }  # fmt: skip

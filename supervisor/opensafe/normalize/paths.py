@@ -45,6 +45,29 @@ def resolve(path: str, cwd: str) -> str:
     return "/" + "/".join(parts)
 
 
+_STREAM: Final = re.compile(
+    r"/dev/(?:null|zero|full|stdin|stdout|stderr|tty|random|urandom|fd/\d+)|/proc/(?:self|thread-self)/fd/\d+"
+)
+
+
+def is_stream(path: str) -> bool:
+    """Whether a resolved path is a descriptor of the program's own or one of the devices that hold nothing."""
+    return _STREAM.fullmatch(path) is not None
+
+
+def leaves_proc(path: str, cwd: str) -> bool:
+    """Whether `..` follows a link of `/proc` or `/dev/fd`, where folding it lexically means another file."""
+    parts: list[str] = []
+    for part in (path if path[:1] == "/" else f"{cwd}/{path}").split("/"):
+        if part == "..":
+            if len(parts) > 1 and parts[0] in ("proc", "dev"):
+                return True
+            parts = parts[:-1]
+        elif part and part != ".":
+            parts.append(part)
+    return False
+
+
 def contains(root: str, path: str) -> bool:
     """Whether resolved `path` is `root` or lies beneath it, compared by component."""
     return root == "/" or path == root or path.startswith(root + "/")

@@ -9,19 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import tree_sitter_bash
-from tree_sitter import Language, Parser
+from tree_sitter import Language, Parser, Tree
 
 from .commands import Collector, ShellParse, Simple
 from .environment import DEFAULT_CWD, GUEST_ENV
 from .grammar import Text
+from .names import Names
 from .options import Use
-from .words import HOLE, Word
+from .word import HOLE, Word
 
 __all__ = ["ShellParse", "parse_argv", "parse_shell"]
 
 MAX_TEXT: Final = 64 * 1024
-MAX_OPERATORS: Final = 2048  # the grammar's error recovery takes time quadratic in them
+MAX_OPERATORS: Final = 1024  # the grammar's error recovery takes time quadratic in them
 MAX_STEPS: Final = 4096
+_CHUNK: Final = 512
+_MAX_READS: Final = 4096  # of a chunk each: what the grammar's scanner looks at, ahead and again
+_FREE_PROGRESS: Final = 64  # reports of 100 steps each, beside one for every 32 bytes
 
 # One parser for all: parsing holds no state between calls, and the front runs it on one thread.
 _parser: Final = Parser(Language(tree_sitter_bash.language()))
@@ -32,8 +36,10 @@ _INVISIBLE: Final = re.compile(
     "\u2800\u3000\u3164\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e0fff]"
 )
 _GLUED_CONTINUATION: Final = re.compile(r"[^\s\\;&|(]\\\n\S|\\\\\n")
+_KEEPS_CONTINUATION: Final = re.compile(r"'|#|<<|\\\\\n")  # without these bash drops every backslash-newline
 _SOCKET: Final = re.compile(r"/dev/(?:tcp|udp)/[A-Za-z0-9_.:-]+/[A-Za-z0-9]+")
 _OPERATORS: Final = re.compile(r"[|<>()&`]")
+_NUMBER: Final = re.compile(r"(?:-?[0-9]{1,18})?")
 _BASH: Final = frozenset({"bash", "rbash", "eval", "trap", "coproc"})
 _BASH_ONLY: Final = re.compile(r"\$'|&>|<<<|[<>]\(|\|&")
 
@@ -43,36 +49,75 @@ def parse_shell(text: str, cwd: str = DEFAULT_CWD, env: Mapping[str, str] = GUES
 
     A text over 64 KiB is opaque and not looked at.
     """
-    walk = _Walk(cwd, env)
-    walk.text(text, "top", ())
-    return walk.collector.result()
+    return _settled(cwd, env, lambda walk: walk.text(text, "top", ()))
 
 
 def parse_argv(argv: Sequence[str], cwd: str = DEFAULT_CWD, env: Mapping[str, str] = GUEST_ENV) -> ShellParse:
     """The same for an argv that no shell sees: wrappers are unwrapped, operands sorted; total."""
-    walk = _Walk(cwd, env)
     if any(HOLE in word for word in argv) or not argv:
-        walk.collector.doubt("an argv is empty or holds a NUL")
-        return walk.collector.result()
-    if sum(map(len, argv)) > 4 * MAX_TEXT:
-        walk.collector.doubt("an argv is too long to be looked at")
-        argv = argv[:1]
-    walk.guarded(lambda: walk.collector.command(Simple([Word(word) for word in argv])))
-    return walk.collector.result()
+        return ShellParse(reasons=("an argv is empty or holds a NUL",))
+    long = sum(map(len, argv)) > 4 * MAX_TEXT
+    words = [Word(word) for word in (argv[:1] if long else argv)]
+
+    def walk(walk: _Walk) -> None:
+        if long:
+            walk.collector.doubt("an argv is too long to be looked at")
+        walk.guarded(lambda: walk.collector.command(Simple(words)))
+
+    return _settled(cwd, env, walk)
+
+
+def _settled(cwd: str, env: Mapping[str, str], walk: Callable[["_Walk"], None]) -> ShellParse:
+    """The parse once nothing was relied on that a later part of the text takes away: at most two walks."""
+    trees: dict[bytes, Tree | None] = {}
+    first = _Walk(cwd, env, frozenset(), trees)
+    walk(first)
+    lost = first.collector.lost_too_late
+    if not lost:
+        return first.collector.result()
+    second = _Walk(cwd, env, frozenset(lost), trees)
+    walk(second)
+    if second.collector.lost_too_late:
+        second.collector.doubt("what a loop changes was relied on before")
+    return second.collector.result()
+
+
+def _parse(source: bytes, most: int) -> tuple[Tree | None, int]:
+    """The tree, and how many chunks were read for it; None where `most` or the steps due to the length did not do."""
+    reads, steps = 0, _FREE_PROGRESS + len(source) // 32
+
+    def read(offset: int, _point: object) -> bytes:
+        nonlocal reads
+        reads += 1
+        return source[offset : offset + _CHUNK] if reads <= most else b""
+
+    def stop(_offset: int, _has_error: bool) -> bool:
+        nonlocal steps
+        steps -= 1
+        return steps < 0 or reads > most
+
+    try:
+        tree = _parser.parse(read, progress_callback=stop)
+    except ValueError:
+        _parser.reset()
+        return None, reads
+    return (tree if reads <= most else None), reads
 
 
 class _Walk:
     """One parse: the collector all texts feed, and the environment the outermost one starts with."""
 
-    def __init__(self, cwd: str, env: Mapping[str, str]) -> None:
-        self.collector = Collector(cwd, self.text)
+    def __init__(self, cwd: str, env: Mapping[str, str], lost: frozenset[str], trees: dict[bytes, Tree | None]) -> None:
+        self.collector = Collector(cwd, self.text, lost)
         self._env = env
+        self._trees = trees
         for name, value in env.items():
             self.collector.variable(name, Word(value))
         self._scopes: list[Text] = []
         self._left = MAX_TEXT
         self._operators = MAX_OPERATORS
         self._steps = 0
+        self._reads = _MAX_READS
 
     def text(self, text: str, position: str, via: tuple[str, ...]) -> None:
         """Walk one shell text, the outermost or one found inside another."""
@@ -90,21 +135,35 @@ class _Walk:
         if _CONTROL.search(text):
             collector.doubt("the text holds control characters")
             text = _CONTROL.sub(" ", text)
+        if "\\\n" in text and not _KEEPS_CONTINUATION.search(text):
+            text = text.replace("\\\n", "")
         if "\\\n" in text and _GLUED_CONTINUATION.search(text):
             collector.doubt("a line continuation joins two words or follows a backslash")
         for found in _SOCKET.finditer(text):
             collector.use(Use("read", Word(found[0])), "a socket path")
         source = text.encode("utf-8", "replace")
-        tree = _parser.parse(source)
+        tree = self._parsed(source)
+        if tree is None:
+            collector.doubt("the shell grammar takes too long over the text")
+            return
         root = tree.root_node
         if root.has_error:
             collector.doubt("the shell grammar does not accept the text")
         scope = Text(self, source, via, is_bash=is_bash)
         self._scopes.append(scope)
+        numeric, collector.numeric = collector.numeric, scope.numeric
         try:
-            self.guarded(lambda: scope.statements(root.children, position))
+            self.guarded(lambda: scope.whole(root.children, position))
         finally:
             self._scopes.pop()
+            collector.numeric = numeric
+
+    def _parsed(self, source: bytes) -> Tree | None:
+        """The text's tree, None where that would take too long: by counted work, never by the clock."""
+        if source not in self._trees:
+            self._trees[source], reads = _parse(source, self._reads)
+            self._reads -= reads
+        return self._trees[source]
 
     def spend(self) -> bool:
         """Count one statement; loops over known values multiply them, so there is an end to it."""
@@ -120,9 +179,9 @@ class _Walk:
         except RecursionError:
             self.collector.doubt("the text is nested too deep")
 
-    def inherited(self, name: str, scope: "Text") -> Word | None:
+    def inherited(self, name: str, scope: Names) -> Word | None:
         """A variable's value from the call's environment, unless a text around or in `scope` may set it."""
-        if not self.collector.names_are_sure:
+        if "names" in self.collector.lost or f"${name}" in self.collector.lost:
             return None
         if name == "PWD":
             cwds = self.collector.cwds
@@ -132,3 +191,9 @@ class _Walk:
         if value is None or any(other.mentions(name) for other in (*self._scopes, scope)):
             return None
         return Word(value)
+
+    def holds_number(self, name: str, scope: Names) -> bool:
+        """Whether a variable holds a plain number or nothing: at the start, and by all texts that may set it."""
+        if not _NUMBER.fullmatch(self._env.get(name, "")):
+            return False
+        return all(other.only_counts(name) for other in (*self._scopes, scope))

@@ -1,65 +1,39 @@
-"""A word of shell text, decoded: quotes and escapes undone, known variables put in, the rest marked as a hole.
-
-`Word.text` is what the program would receive, with `HOLE` (NUL, which no accepted text holds) wherever the value
-is not known before the run. `Word.glob` is set where the shell may replace the word by file names.
-"""
+"""A word of shell text, decoded: quotes and escapes undone, known variables put in, the rest marked as a hole."""
 
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from tree_sitter import Node
 
-HOLE: Final = "\0"
+from .expansions import arithmetic, counts, descend, expand
+from .word import HOLE, UNKNOWN, Scope, Word
+
 _MAX_BRACES: Final = 64
 _MAX_BRACED: Final = 256
 _MAX_BRACE_DEPTH: Final = 16
 
 
-class Word(NamedTuple):
-    """One word. `fixed()` is its exact text or None; `text` may hold `HOLE`, or a pattern where `glob` is set."""
-
-    text: str
-    glob: bool = False
-
-    def fixed(self) -> str | None:
-        return None if self.glob or HOLE in self.text else self.text
-
-    @property
-    def known(self) -> bool:
-        return HOLE not in self.text
-
-
-UNKNOWN: Final = Word(HOLE)
-
-
-class Scope(Protocol):
-    """What decoding a word needs from its surroundings."""
-
-    source: bytes
-    is_bash: bool  # another shell expands no braces
-
-    def lookup(self, name: str) -> Word | None:
-        """The value of a variable, where it is known."""
-
-    def nested(self, node: Node) -> None:
-        """A command or process substitution was met."""
-
-    def doubt(self, reason: str) -> None:
-        """Something could not be understood."""
-
-
 class _Pieces:
     """The state of one word under construction."""
 
-    __slots__ = ("brace", "glob", "out", "quoted_brace")
+    __slots__ = ("brace", "glob", "out", "split")
 
     def __init__(self) -> None:
         self.out: list[str] = []
         self.glob = False
         self.brace = False
-        self.quoted_brace = False
+        self.split = False
+
+    def add(self, word: Word) -> None:
+        self.out.append(word.text)
+        self.glob |= word.glob
+        self.split |= word.split
+
+    def hole(self, *, quoted: bool = False) -> None:
+        self.out.append(HOLE)
+        self.split |= not quoted
 
 
 _BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
@@ -68,8 +42,7 @@ _GLOB: Final = re.compile(r"[*?\[]")
 ENDS_WORD: Final = re.compile(r"(?<!\\)(?:\\\\)*[\s;&|()<>]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _DOUBLE_ESCAPED: Final = re.compile(r'\\([$`"\\\n])')
-_PLAIN_EXPANSION: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
-_PROMPT_EXPANSION: Final = re.compile(r"@[A-Za-z]\s*\}$")
+_ALL_ARGUMENTS: Final = frozenset({'"$@"', '"${@}"'})
 
 
 def read_words(node: Node, scope: Scope) -> list[Word]:
@@ -79,10 +52,13 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
         text = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
         if text.isalnum():
             return [Word(text)]
+    source = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    if source in _ALL_ARGUMENTS:
+        arguments = scope.arguments()
+        return [UNKNOWN] if arguments is None else list(arguments)
     pieces = _Pieces()
     _piece(node, scope, pieces)
     text = "".join(pieces.out)
-    source = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if pieces.brace and _BRACES.search(source):
         if len(source) > _MAX_BRACED or not _PLAIN_BRACES.fullmatch(source):
             return [UNKNOWN]
@@ -90,7 +66,7 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
         return [UNKNOWN] if several is None else [Word(text) for text in several]
     if source.startswith("~"):
         text = _tilde(source, text, scope)
-    return [Word(text, pieces.glob)]
+    return [Word(text, pieces.glob, pieces.split)]
 
 
 def read_word(node: Node, scope: Scope) -> Word:
@@ -109,7 +85,7 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
                 scope.doubt("the grammar takes for one word what the shell splits")
             _unquoted(text, pieces)
             if node.child_count:
-                _descend(node, scope)
+                descend(node, scope)
         case "string":
             _double_quoted(node, scope, pieces)
         case "raw_string":
@@ -127,25 +103,26 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
                 if not (kind == "translated_string" and child.type == "$"):
                     _piece(child, scope, pieces)
         case "simple_expansion" | "expansion":
-            pieces.out.append(_expansion(node, scope, quoted=False))
+            pieces.add(expand(node, scope, quoted=False))
         case "command_substitution":
             scope.nested(node)
             pieces.out.append(HOLE)
+            pieces.split |= not counts(node, scope)
         case "process_substitution":
             scope.nested(node)
             pieces.out.append("/dev/fd/" + HOLE)
         case "arithmetic_expansion":
-            _descend(node, scope)
+            arithmetic(node, scope)
             pieces.out.append(HOLE)
         case "extglob_pattern" | "regex":
-            _descend(node, scope)
-            pieces.out.append(HOLE)
+            descend(node, scope)
+            pieces.hole()
         case "$" | ":" | "," | "=" | "==" | "!" | "-" | "+" | "/" | "%" | "#" | "@" | "*" | "?" | "..":
             _unquoted(source[node.start_byte : node.end_byte].decode("utf-8", "replace"), pieces)
         case _:
             scope.doubt(f"unexpected {kind} in a word")
-            _descend(node, scope)
-            pieces.out.append(HOLE)
+            descend(node, scope)
+            pieces.hole()
 
 
 def _unquoted(text: str, pieces: _Pieces) -> None:
@@ -168,21 +145,24 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
         kind = child.type
         if kind == "string_content":
             continue
-        pieces.out.append(_in_double_quotes(source[at : child.start_byte]))
+        start = child.start_byte
+        while source[start : start + 1].isspace():  # blanks before an expansion, put into it by the grammar
+            start += 1
+        pieces.out.append(_in_double_quotes(source[at:start]))
         at = child.end_byte
         match kind:
             case "simple_expansion" | "expansion":
-                pieces.out.append(_expansion(child, scope, quoted=True))
+                pieces.add(expand(child, scope, quoted=True))
             case "command_substitution":
                 scope.nested(child)
-                pieces.out.append(HOLE)
+                pieces.hole(quoted=True)
             case "arithmetic_expansion":
-                _descend(child, scope)
-                pieces.out.append(HOLE)
+                arithmetic(child, scope)
+                pieces.hole(quoted=True)
             case _:
                 scope.doubt(f"unexpected {kind} in double quotes")
-                _descend(child, scope)
-                pieces.out.append(HOLE)
+                descend(child, scope)
+                pieces.hole()
     pieces.out.append(_in_double_quotes(source[at : node.end_byte - 1]))
 
 
@@ -191,37 +171,6 @@ def _in_double_quotes(raw: bytes) -> str:
     if "\\" not in text:
         return text
     return _DOUBLE_ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text)
-
-
-def _expansion(node: Node, scope: Scope, *, quoted: bool) -> str:
-    source = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
-    plain = _PLAIN_EXPANSION.fullmatch(source)
-    if plain:
-        value = scope.lookup(plain[1])
-        if value is None:
-            return HOLE
-        if quoted:
-            return HOLE if value.glob else value.text
-        splits = not value.text or any(char in value.text for char in " \t\n*?[\\")
-        return HOLE if splits else value.text
-    if _PROMPT_EXPANSION.search(source):
-        scope.doubt("a parameter is transformed by '@', which may run commands")
-    found = _descend(node, scope)
-    if ("$(" in source or "`" in source or "<(" in source or ">(" in source) and not found:
-        scope.doubt("a substitution inside an expansion was not found")
-    return HOLE
-
-
-def _descend(node: Node, scope: Scope) -> int:
-    """Report every substitution below `node`; how many there were."""
-    found = 0
-    for child in node.named_children:
-        if child.type in ("command_substitution", "process_substitution"):
-            scope.nested(child)
-            found += 1
-        elif child.child_count:
-            found += _descend(child, scope)
-    return found
 
 
 def _tilde(source: str, text: str, scope: Scope) -> str:

@@ -6,18 +6,22 @@ where the inner command begins. Otherwise the guess is listed and the whole is c
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from .file_operands import find_roots
-from .words import HOLE, UNKNOWN, Word
+from .find import find_commands
+from .interpreters import module_of
+from .options import Parsed, Table, read_options, table
+from .word import FED, HOLE, UNKNOWN, Word
 
 
 class Peeled(NamedTuple):
     """What a wrapper starts.
 
     `inner` are argvs, `scripts` shell texts. `keeps` tells that the wrapper is a command of its own beside them.
-    `stdin` tells that it takes its commands from standard input; `doubt` says why this may not be all.
+    `stdin` tells that it takes its commands from standard input, `file` is a text that it runs, `writes` are files
+    that it writes; `doubt` says why this may not be all. `FED` among the words of `inner` stands for what xargs takes
+    from its input.
     """
 
     inner: tuple[Sequence[Word], ...] = ()
@@ -27,6 +31,8 @@ class Peeled(NamedTuple):
     stdin: bool = False
     doubt: str | None = None
     cwd: Word | None = None
+    file: Word | None = None
+    writes: tuple[Word, ...] = ()
 
 
 class _Wrapper(NamedTuple):
@@ -40,6 +46,12 @@ class _Wrapper(NamedTuple):
     assigns: bool = False
     keeps: bool = False
 
+    def table(self) -> Table:
+        """The same as a table of options."""
+        short = {**dict.fromkeys(self.flags, ""), **dict.fromkeys(self.valued, ":")}
+        long = {**dict.fromkeys(self.long_flags.split(), ""), **dict.fromkeys(self.long_valued.split(), ":")}
+        return Table(short, long)
+
 
 _WRAPPERS: Final[dict[str, _Wrapper]] = {
     "sudo": _Wrapper(
@@ -47,10 +59,10 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
         "other-user host", "preserve-env login shell non-interactive background set-home stdin askpass", assigns=True,
     ),
     "doas": _Wrapper("uC", "Lns"),
-    "env": _Wrapper("uC", "0iv", "unset chdir", "ignore-environment null debug", assigns=True),
+    "env": _Wrapper("uCSa", "0iv", "unset chdir split-string argv0", "ignore-environment null debug", assigns=True),
     "timeout": _Wrapper("ks", "vfp", "kill-after signal", "preserve-status foreground verbose", skip=1),
     "nohup": _Wrapper(),
-    "nice": _Wrapper("n", "", "adjustment"),
+    "nice": _Wrapper("n", "0123456789", "adjustment"),
     "ionice": _Wrapper("cn", "t", "class classdata", "ignore"),
     "stdbuf": _Wrapper("ioe", "", "input output error"),
     "setsid": _Wrapper("", "cfw", "", "ctty fork wait"),
@@ -98,68 +110,40 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
 }  # fmt: skip
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"})
-_SHELL_VALUED: Final = frozenset("oO")
-_SHELL_LONG_VALUED: Final = frozenset({"--rcfile", "--init-file", "--startup-file"})
+_SHELL_LETTERS: Final = re.compile(r"[-+][ceuxvnhsoO]+")
+_SHELL_NAMES: Final = frozenset(
+    {"errexit", "nounset", "pipefail", "xtrace", "verbose", "noclobber", "extglob", "globstar", "nullglob", "failglob"}
+)
 _ASSIGNMENT: Final = re.compile(r"([^=]*)=(.*)", re.DOTALL)
-_GIT_RUNS: Final = re.compile(
-    r"(?i)(alias\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy)|diff\..*(external|command|textconv)"
-    r"|pager\.|credential\.|filter\.|sequence\.editor|gpg\.|merge\..*driver|mergetool|difftool|include|uploadpack"
-    r"|remote\..*(uploadpack|receivepack|vcs|proxy)|protocol\.|ssh\.|url\.|http\..*proxy|interactive\.difffilter)"
-)
-_GIT_RUN_OPTIONS: Final = re.compile(
-    r"--(exec-path|upload-pack|receive-pack|exec|open-files-in-pager|extcmd|config-env|paginate|template)(=|$)|-p$|-u$|-O|-x$"
-)
-_AWK_RUNS: Final = re.compile(r"system\s*\(|\||getline|@load|\">|> *\"")
-_SED_RUNS: Final = re.compile(
-    r"(^|[;{}\n0-9$/!,])\s*[eswWrR]?e(\s|$|;)|/[gpiImM0-9]*[ew][gpiImM0-9]*(\s|$|;|})|(^|[;{\n0-9$/])\s*w\s"
-)
-_TAR_RUNS: Final = re.compile(
-    r"--(checkpoint-action|to-command|use-compress-program|rsh-command|rmt-command|info-script|new-volume-script)\b|-[A-Za-z]*[IF]"
-)
 _SSH_RUNS: Final = re.compile(
     r"(?i)-o\s*(ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|Match)|(ProxyCommand|LocalCommand|KnownHostsCommand)\b"
 )
 _EDITOR_RUNS: Final = re.compile(r"-c$|--cmd|-S$|\+|-s$|-es$|--eval|--batch|-l$|--load|--script|-u$")
 _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "7z": (re.compile(r"-o\0"), "7z with an unknown place"),
-    "awk": (_AWK_RUNS, "awk text that may run commands"),
-    "bsdtar": (_TAR_RUNS, "tar with an option that runs a command"),
     "ed": (re.compile(r"!"), "ed with a shell command"),
     "emacs": (_EDITOR_RUNS, "an editor with a command"),
-    "enable": (re.compile(r"-f"), "a builtin loaded from a file"),
     "ex": (_EDITOR_RUNS, "an editor with a command"),
     "fd": (re.compile(r"-x$|-X$|--exec"), "fd with a command"),
-    "gawk": (_AWK_RUNS, "awk text that may run commands"),
     "gdb": (re.compile(r"-ex|-x$|--eval"), "gdb with a command"),
-    "hash": (re.compile(r"-[a-z]*p"), "a command name bound to another file"),
     "man": (re.compile(r"-P|--pager|-H|--html"), "man with a pager of its own"),
-    "mapfile": (re.compile(r"-[a-z]*C"), "mapfile with a callback"),
-    "mawk": (_AWK_RUNS, "awk text that may run commands"),
-    "nawk": (_AWK_RUNS, "awk text that may run commands"),
     "nc": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "ncat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "netcat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "nvim": (_EDITOR_RUNS, "an editor with a command"),
-    "readarray": (re.compile(r"-[a-z]*C"), "mapfile with a callback"),
     "rg": (re.compile(r"--pre(=|$)|--hostname-bin"), "rg with a preprocessor"),
     "rsync": (re.compile(r"-[a-zA-Z]*e|--rsh|--rsync-path"), "rsync with a remote shell of its own"),
     "scp": (re.compile(r"-S|(?i:-o\s*(proxy|local)command|proxycommand)"), "scp with a command"),
     "script": (re.compile(r"-[a-z]*c|--command"), "script with a command"),
-    "sed": (_SED_RUNS, "sed text that may run commands or write files"),
     "sftp": (_SSH_RUNS, "sftp with a command"),
     "socat": (re.compile(r"(?i)(exec|system|shell):"), "socat with a program"),
-    "sort": (re.compile(r"--compress-prog"), "sort with a program"),
-    "split": (re.compile(r"--filter"), "split with a program"),
     "ssh": (_SSH_RUNS, "ssh with a local command"),
-    "tar": (_TAR_RUNS, "tar with an option that runs a command"),
     "vi": (_EDITOR_RUNS, "an editor with a command"),
     "vim": (_EDITOR_RUNS, "an editor with a command"),
     "view": (_EDITOR_RUNS, "an editor with a command"),
     "zip": (re.compile(r"-[A-Za-z]*T|--unzip-command"), "zip with a test command"),
 }  # fmt: skip
 _STARTS_UP: Final = "a login or interactive shell runs start-up files"
-_MAX_ROOTS: Final = 16
-_STDIN_FILES: Final = ("-", "/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 def peel(program: str, words: Sequence[Word]) -> Peeled | None:
@@ -172,6 +156,9 @@ def peel(program: str, words: Sequence[Word]) -> Peeled | None:
         return _peel(program, wrapper, words)
     if program in SHELLS:
         return _shell(words)
+    module = module_of(program, words)
+    if module is not None:
+        return Peeled(inner=(module,), keeps=True)
     mention = _MENTIONS_COMMAND.get(program)
     if mention is not None and any(mention[0].search(word.text) for word in words[1:]):
         return Peeled(keeps=True, doubt=mention[1])
@@ -180,51 +167,35 @@ def peel(program: str, words: Sequence[Word]) -> Peeled | None:
 
 def _peel(program: str, wrapper: _Wrapper, words: Sequence[Word]) -> Peeled:
     """The command behind a wrapper's options."""
-    doubt: str | None = None
+    return _behind(program, wrapper, read_options(words[1:], wrapper.table(), first_ends=True))
+
+
+def _behind(program: str, wrapper: _Wrapper, parsed: Parsed) -> Peeled:
+    doubt = f"{program}: {parsed.doubts[0]}" if parsed.doubts else None
     cwd: Word | None = None
+    for name, value in parsed.options:
+        if name in ("C", "D", "chdir") and program in ("env", "sudo", "run0") and value is not None:
+            cwd = value
     assignments: list[tuple[str, Word]] = []
-    valued, flags = set(wrapper.valued), set(wrapper.flags)
-    long_valued, long_flags = wrapper.long_valued.split(), wrapper.long_flags.split()
-    at, skip = 1, wrapper.skip
-    while at < len(words):
-        text = words[at].text
-        if text == "--":
-            at += 1
-            while skip and at < len(words):
-                at, skip = at + 1, skip - 1
-            break
-        if text.startswith("--"):
-            name, equals, value = text[2:].partition("=")
-            if name in long_valued:
-                word = Word(value) if equals else (words[at + 1] if at + 1 < len(words) else UNKNOWN)
-                cwd = word if name == "chdir" else cwd
-                at += 0 if equals else 1
-            elif name not in long_flags:
-                doubt = f"an option of {program} that is not known"
-        elif text.startswith("-") and len(text) > 1:
-            for place, letter in enumerate(text[1:], 2):
-                if letter in valued:
-                    value = text[place:]
-                    word = Word(value) if value else (words[at + 1] if at + 1 < len(words) else UNKNOWN)
-                    cwd = word if letter in "CD" and program in ("env", "sudo") else cwd
-                    at += 0 if value else 1
-                    break
-                if letter not in flags and not letter.isdigit():
-                    doubt = f"an option of {program} that is not known"
+    writes = tuple(
+        value for name, value in parsed.options if program == "time" and name in ("o", "output") and value is not None
+    )
+    inner, skip = parsed.operands, wrapper.skip
+    if program == "env" and inner[:1] == [Word("-")]:
+        inner = inner[1:]
+    while inner and (skip or wrapper.assigns):
+        found = _ASSIGNMENT.fullmatch(inner[0].text) if wrapper.assigns else None
+        if found:
+            assignments.append((found[1], inner[0].part(found[2])))
+        elif skip:
+            skip -= 1
         else:
-            found = _ASSIGNMENT.fullmatch(text) if wrapper.assigns else None
-            if found:
-                assignments.append((found[1], Word(found[2], words[at].glob)))
-            elif skip:
-                skip -= 1
-            else:
-                break
-        at += 1
-    inner = words[at:]
+            break
+        inner = inner[1:]
+    if any(HOLE in name for name, _ in assignments):
+        doubt = f"{program} sets a variable whose name is not known before the run"
     if not inner:
         return Peeled(keeps=True, assignments=tuple(assignments), doubt=doubt)
-    if any(HOLE in word.text.partition("=")[0] for word in words[1 : at + 1]):
-        doubt = f"{program} runs a command that is not known before the run"
     if program == "watch":
         text = " ".join(word.text for word in inner)
         return Peeled(inner=(inner,), scripts=(Word(text),), keeps=True, doubt=doubt)
@@ -233,24 +204,27 @@ def _peel(program: str, wrapper: _Wrapper, words: Sequence[Word]) -> Peeled:
         doubt = "time before a reserved word"
     if program == "coproc":
         doubt = "a coprocess"
-    return Peeled(inner=(inner,), assignments=tuple(assignments), keeps=wrapper.keeps, doubt=doubt, cwd=cwd)
+    return Peeled(
+        inner=(inner,), assignments=tuple(assignments), keeps=wrapper.keeps, doubt=doubt, cwd=cwd, writes=writes
+    )
 
 
-def _env(words: Sequence[Word]) -> Peeled:
-    for at, word in enumerate(words[1:], 1):
-        split = re.match(r"-[0iv]*S|--split-string=?", word.text)
-        if split:
-            text = word.text[split.end() :] or (words[at + 1].text if at + 1 < len(words) else "")
-            rest = words[at + 1 :] if word.text[split.end() :] else words[at + 2 :]
-            try:
-                parts = [Word(part) for part in shlex.split(text)]
-            except ValueError:
-                return Peeled(keeps=True, doubt="env -S with text that can't be split")
-            again = _env([words[0], *parts, *rest])
-            return again._replace(doubt=again.doubt or ("env -S" if "$" in text or "\\" in text else None))
-        if not word.text.startswith("-"):
-            break
-    return _peel("env", _WRAPPERS["env"], words)
+_ENV: Final = _WRAPPERS["env"].table()
+
+
+def _env(words: Sequence[Word], depth: int = 0) -> Peeled:
+    parsed = read_options(words[1:], _ENV, first_ends=True)
+    texts = [value for name, value in parsed.options if name in ("S", "split-string") and value is not None]
+    if not texts:
+        return _behind("env", _WRAPPERS["env"], parsed)
+    if len(texts) > 1 or depth > 4 or re.search(r"[$\\#\0]", texts[0].text) or texts[0].glob:
+        return Peeled(keeps=True, inner=(parsed.operands,), doubt="env -S with text that is not plain words")
+    try:
+        parts = [Word(part) for part in shlex.split(texts[0].text)]
+    except ValueError:
+        return Peeled(keeps=True, doubt="env -S with text that can't be split")
+    own = [Word(f"-{name}{value.text}") for name, value in parsed.options if value is not None and name in ("u", "C")]
+    return _env([words[0], *own, *parts, *parsed.operands], depth + 1)
 
 
 def _sudo(words: Sequence[Word]) -> Peeled:
@@ -267,28 +241,33 @@ def _command(words: Sequence[Word]) -> Peeled | None:
 
 
 def _shell(words: Sequence[Word]) -> Peeled | None:
-    """`sh -c TEXT`, `sh FILE`, or a shell that reads standard input."""
+    """`sh -c TEXT`, `sh FILE`, or a shell that reads standard input. Options by a positive list."""
     reads_text = reads_stdin = False
     doubt: str | None = None
     at = 1
     while at < len(words):
         text = words[at].text
-        if HOLE in text or text == "--":
-            at += text == "--"
+        if words[at].may_be_option:
+            doubt = "a shell with an option that is not known before the run"
             break
-        if text in _SHELL_LONG_VALUED:
+        if text in ("--", "-"):
             at += 1
-        elif text.startswith("--"):
+            break
+        if text[:2] == "--":
             if text in ("--version", "--help"):
                 return None
-            if text == "--login":
-                doubt = _STARTS_UP
+            if text not in ("--norc", "--noprofile"):
+                doubt = _STARTS_UP if text == "--login" else "a shell with an option that changes what it reads"
         elif text[:1] in ("-", "+") and len(text) > 1:
             reads_text |= text[0] == "-" and "c" in text
             reads_stdin |= text[0] == "-" and "s" in text
-            if text[0] == "-" and ("l" in text or "i" in text):
-                doubt = _STARTS_UP
-            at += sum(letter in _SHELL_VALUED for letter in text[1:])
+            if not _SHELL_LETTERS.fullmatch(text):
+                doubt = _STARTS_UP if set("li") & set(text) else "a shell with an option that changes what it reads"
+            for letter in text[1:]:
+                if letter in "oO":
+                    at += 1
+                    if at < len(words) and words[at].text not in _SHELL_NAMES:
+                        doubt = "a shell with an option that changes what words mean"
         else:
             break
         at += 1
@@ -296,11 +275,9 @@ def _shell(words: Sequence[Word]) -> Peeled | None:
         if at >= len(words):
             return Peeled(keeps=True, doubt="a shell with -c and no text")
         return Peeled(scripts=(words[at],), doubt=doubt)
-    if reads_stdin or at >= len(words) or words[at].text.startswith(_STDIN_FILES):
-        return Peeled(keeps=True, stdin=True)
-    if HOLE in words[at].text:
-        return Peeled(keeps=True, doubt="a shell runs a file that is not known before the run")
-    return Peeled(keeps=True, doubt=doubt) if doubt else None
+    if reads_stdin or at >= len(words):
+        return Peeled(keeps=True, stdin=True, doubt=doubt)
+    return Peeled(keeps=True, doubt=doubt, file=words[at])
 
 
 def _eval(words: Sequence[Word]) -> Peeled:
@@ -319,66 +296,55 @@ def _trap(words: Sequence[Word]) -> Peeled | None:
 
 
 def _source(words: Sequence[Word]) -> Peeled | None:
-    if len(words) < 2 or HOLE in words[1].text or words[1].text.startswith(_STDIN_FILES):
-        return Peeled(keeps=True, doubt="a shell text that is not known before the run is sourced")
-    return None
+    rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    return Peeled(keeps=True, file=rest[0] if rest else UNKNOWN)
 
 
 def _alias(words: Sequence[Word]) -> Peeled | None:
     return Peeled(keeps=True, doubt="an alias") if any("=" in word.text for word in words) else None
 
 
+_XARGS: Final = table(
+    "-0oprtx a:r arg-file:r d: delimiter: E: e= eof= I: i= replace= L: l= max-lines= n: max-args: P: "
+    "max-procs: s: max-chars: process-slot-var: null no-run-if-empty interactive verbose exit open-tty "
+    "show-limits version help"
+)  # fmt: skip
+
+
 def _xargs(words: Sequence[Word]) -> Peeled:
-    wrapper = _Wrapper(
-        "adEILnPs", "0oprtxeil", "arg-file delimiter max-args max-procs max-chars max-lines replace",
-        "null no-run-if-empty interactive verbose exit open-tty",
-    )  # fmt: skip
-    peeled = _peel("xargs", wrapper, words)
-    if not peeled.inner:
-        return Peeled(keeps=True, doubt=peeled.doubt)
-    inner = list(peeled.inner[0])
-    marker = "{}"
-    for at, word in enumerate(words):
-        if word.text.startswith("-I"):
-            marker = word.text[2:] or (words[at + 1].text if at + 1 < len(words) else "{}")
-    if any(re.match(r"-[Ii]|--replace", word.text) for word in words[: len(words) - len(inner)]):
-        inner = [Word(word.text.replace(marker, HOLE), word.glob) for word in inner]
+    """The command of an xargs, with `FED` where its input goes: behind all words, or for the marker in each of them."""
+    parsed = read_options(words[1:], _XARGS, first_ends=True)
+    inner = list(parsed.operands)
+    doubt = f"xargs: {parsed.doubts[0]}" if parsed.doubts else None
+    if not inner:
+        return Peeled(keeps=True, doubt=doubt)
+    marker = None
+    for name, value in parsed.options:
+        if name in ("I", "i", "replace"):
+            marker = "{}" if value is None or (name != "I" and not value.text) else value.text
+    if marker is not None and HOLE in marker:
+        doubt = "xargs with a marker that is not known before the run"
+    if marker is not None and any(name in ("L", "l", "n", "max-lines", "max-args") for name, _ in parsed.options):
+        doubt = "xargs with options of which the last one counts"
+    fed = UNKNOWN if any(name in ("a", "arg-file") for name, _ in parsed.options) else FED
+    if marker is not None:
+        inner = [_fed(word, marker, fed) for word in inner]
     else:
-        inner.append(UNKNOWN)
-    return peeled._replace(inner=(inner,))
+        inner.append(fed)
+    return Peeled(inner=(inner,), doubt=doubt)
+
+
+def _fed(word: Word, marker: str, fed: Word) -> Word:
+    if not marker or marker not in word.text:
+        return word
+    return fed if word.text == marker else word.part(word.text.replace(marker, HOLE))
 
 
 def _find(words: Sequence[Word]) -> Peeled | None:
-    """Every `-exec` of a find: `{}` stands for something below its roots."""
-    roots = [Word(root.text, glob=True) if root.known else UNKNOWN for root in find_roots(words[1:])]
-    if len(roots) > _MAX_ROOTS:
-        roots = [UNKNOWN]
-    found: list[Sequence[Word]] = []
-    doubt = "find with arguments that are not known" if any(HOLE in word.text for word in words[1:]) else None
-    at = 1
-    while at < len(words):
-        if words[at].text in ("-exec", "-execdir", "-ok", "-okdir"):
-            inner: list[Word] = []
-            at += 1
-            while at < len(words) and words[at].text != ";":
-                if words[at].text == "+" and inner and "{}" in inner[-1].text:
-                    break
-                inner.append(words[at])
-                at += 1
-            found.append([part for word in inner for part in _placeholder(word, roots)])
-        at += 1
+    found, elsewhere = find_commands(words)
     if not found:
-        return Peeled(keeps=True, doubt=doubt) if doubt else None
-    return Peeled(inner=tuple(found), keeps=True, doubt=doubt)
-
-
-def _placeholder(word: Word, roots: Sequence[Word]) -> Iterator[Word]:
-    if word.text == "{}":
-        yield from roots
-    elif "{}" in word.text:
-        yield Word(word.text.replace("{}", HOLE), word.glob)
-    else:
-        yield word
+        return None
+    return Peeled(inner=tuple(found), keeps=True, cwd=UNKNOWN if elsewhere else None)
 
 
 def _su(words: Sequence[Word]) -> Peeled:
@@ -398,31 +364,6 @@ def _flock(words: Sequence[Word]) -> Peeled:
     return _peel("flock", _Wrapper("wE", "sxeonuFv", "timeout", "shared exclusive nonblock", skip=1, keeps=True), words)
 
 
-def _git(words: Sequence[Word]) -> Peeled | None:
-    for at, word in enumerate(words[1:], 1):
-        text = word.text
-        follows = words[at + 1].text if at + 1 < len(words) else ""
-        configures = (text == "-c" and (_GIT_RUNS.match(follows) or HOLE in follows)) or (
-            text.startswith("-c") and _GIT_RUNS.match(text[2:])
-        )
-        if configures or "ext::" in text or (_GIT_RUN_OPTIONS.match(text) and not _benign_git(words, text)):
-            return Peeled(keeps=True, doubt="git with a setting or option that runs a command")
-        if text == "config" and any(_GIT_RUNS.match(other.text) for other in words[at + 1 :]):
-            return Peeled(keeps=True, doubt="git is told to run a command later")
-        if text in ("bisect", "filter-branch", "submodule") and follows in ("run", "foreach"):
-            return Peeled(keeps=True, doubt=f"git {text} {follows}")
-    return None
-
-
-def _benign_git(words: Sequence[Word], option: str) -> bool:
-    """Options whose letters mean something harmless behind these verbs."""
-    verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
-    if option == "-p":
-        return words[1].text != "-p" and verb in ("add", "log", "diff", "show", "checkout", "stash", "reset", "commit")
-    return (option, verb) in {("-u", "push"), ("-u", "add"), ("-u", "commit"), ("-u", "stash"), ("-x", "clean"),
-                              ("-x", "cherry-pick"), ("-u", "diff"), ("-u", "branch")}  # fmt: skip
-
-
 def _uv(words: Sequence[Word]) -> Peeled | None:
     for at, word in enumerate(words[:-1]):
         if word.text in ("run", "exec"):
@@ -436,6 +377,6 @@ def _uv(words: Sequence[Word]) -> Peeled | None:
 
 _SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Peeled | None]]] = {
     ".": _source, "alias": _alias, "command": _command, "env": _env, "eval": _eval, "find": _find, "flock": _flock,
-    "git": _git, "poetry": _uv, "runuser": _su, "source": _source, "su": _su, "sudo": _sudo, "trap": _trap,
+    "poetry": _uv, "runuser": _su, "source": _source, "su": _su, "sudo": _sudo, "trap": _trap,
     "uv": _uv, "xargs": _xargs,
 }  # fmt: skip

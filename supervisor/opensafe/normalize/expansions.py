@@ -1,0 +1,171 @@
+"""Expansions, by a positive list: those that give a value and do nothing else, as bash reads them.
+
+A name in arithmetic, in a subscript or behind `!` is not only looked up: bash evaluates what it holds, and
+`a[$(cmd)]` runs cmd. So such a name must be proven to hold a plain number; all else is a doubt.
+"""
+
+import re
+from typing import Final
+
+from tree_sitter import Node
+
+from .word import HOLE, UNKNOWN, Scope, Word
+
+_PLAIN: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9])\}?|\$\{([0-9]{1,3})\}")
+_NUMBERS: Final = frozenset({"$#", "$?", "$$", "$!", "${#}", "${?}", "${$}", "${!}"})
+_HEAD: Final = re.compile(r"\$\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!_-])")
+_KEYS: Final = re.compile(r"\$\{![A-Za-z_][A-Za-z0-9_]*(?:[@*]|\[[@*]\])\}")
+_LENGTH: Final = re.compile(r"\$\{#(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*])(?:\[[@*]\])?\}")
+_SUBSCRIPT: Final = re.compile(r"\[([^\[\]]*)\]")
+_TRANSFORM: Final = re.compile(r"@[QULuEAaKk]")
+_WITH_OPERAND: Final = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?")
+_SUBSTITUTES: Final = re.compile(rb"\$[({\[]|`|[<>]\(")
+_ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
+_ARITHMETIC: Final = re.compile(
+    r"""\s+ | 0[xX][0-9a-fA-F]+ | [0-9]+(?:\#[0-9a-zA-Z]+)?
+      | (?P<name>\$?[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})
+      | \$\{\#(?:[A-Za-z_][A-Za-z0-9_]*|[@*])(?:\[[@*]\])?\} | \$[#?$!] | (?P<position>\$[0-9]|\$\{[0-9]+\})
+      | [-+*/%()<>=!&|^~?:,;] | (?P<hole>\0)""",
+    re.VERBOSE,
+)  # fmt: skip
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+_COUNTS: Final = re.compile(
+    r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|grep\s+-c\s+[\w'\"^.-]+(?:\s+[\w./-]+|\s*<\s*[\w./-]+)?"
+    r"|nproc|date\s+\+%s|id\s+-u|stat\s+-c\s*%[sY]\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|seq\s+[\s\d]+)\s*"
+)
+_KINDS: Final = frozenset(
+    {"command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion"}
+)
+
+
+def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
+    """The value of `$x` or `${…}`, with `HOLE` where it is not known."""
+    source = _text(node, scope)
+    plain = _PLAIN.fullmatch(source)
+    if plain is None:
+        check(node, scope)
+        if source in _NUMBERS or _LENGTH.fullmatch(source):
+            return Word(HOLE)
+        return Word(HOLE, split=not quoted or "@" in source)
+    name = plain[1] or plain[2]
+    value = scope.lookup(name)
+    if value is None or HOLE in value.text:
+        return Word(HOLE, split=not quoted and not scope.numeric(name))
+    if quoted:
+        return value
+    if not value.text or any(char in value.text for char in " \t\n*?[\\"):
+        return UNKNOWN
+    return value
+
+
+def check(node: Node, scope: Scope) -> None:
+    """Doubt a parameter expansion unless all that it does is on the list; look into what is nested in it."""
+    source = _text(node, scope)
+    if _PLAIN.fullmatch(source) or source in _NUMBERS or _KEYS.fullmatch(source) or node.type == "simple_expansion":
+        return
+    found = descend(node, scope)
+    if not _is_modelled(source, scope):
+        scope.doubt(f"the expansion {source[:40]} may do more than give a value")
+    if _SUBSTITUTES.search(_ESCAPED.sub(b"", _without(node, scope))) or (
+        ("$(" in source or "`" in source) and not found
+    ):
+        scope.doubt("a substitution inside an expansion was not found")
+
+
+def _is_modelled(source: str, scope: Scope) -> bool:
+    head = _HEAD.match(source)
+    if head is None or source[-1:] != "}":
+        return False
+    rest = source[head.end() : -1]
+    subscript = _SUBSCRIPT.match(rest)
+    if subscript is not None:
+        if subscript[1] not in ("@", "*") and not is_plain_arithmetic(subscript[1], scope):
+            return False
+        rest = rest[subscript.end() :]
+    if not rest or _TRANSFORM.fullmatch(rest) or _WITH_OPERAND.match(rest):
+        return True
+    return rest[0] == ":" and is_plain_arithmetic(rest[1:], scope)
+
+
+def descend(node: Node, scope: Scope) -> int:
+    """Look into every substitution and expansion below `node`; how many substitutions there were."""
+    found = 0
+    for child in node.named_children:
+        match child.type:
+            case "command_substitution" | "process_substitution":
+                scope.nested(child)
+                found += 1
+            case "arithmetic_expansion":
+                found += arithmetic(child, scope)
+            case "expansion" | "simple_expansion":
+                check(child, scope)
+                found += 1
+            case _:
+                if child.child_count:
+                    found += descend(child, scope)
+    return found
+
+
+def arithmetic(node: Node, scope: Scope) -> int:
+    """`$((…))`, `((…))`: doubt what is not made of numbers, operators and numeric names."""
+    found = descend(node, scope)
+    text = _without(node, scope, keep=True).decode("utf-8", "replace")
+    text = text.removeprefix("$").removeprefix("[").removesuffix("]")
+    if not is_plain_arithmetic(text, scope):
+        scope.doubt("arithmetic on what may not be a number, which may run commands")
+    return found + 1
+
+
+def is_plain_arithmetic(text: str, scope: Scope) -> bool:
+    """Whether evaluating `text` can do nothing but count. `HOLE` stands for what counts."""
+    at = 0
+    while at < len(text):
+        token = _ARITHMETIC.match(text, at)
+        if token is None:
+            return False
+        name, position = token["name"], token["position"]
+        if name and not scope.numeric(name.strip("${}")):
+            return False
+        if position:
+            value = scope.lookup(position.strip("${}"))
+            if value is None or not _NUMBER.fullmatch(value.text):
+                return False
+        at = token.end()
+    return True
+
+
+def counts(node: Node, scope: Scope) -> bool:
+    """Whether a command substitution prints a number and nothing else."""
+    source = _text(node, scope)
+    inner = source[2:-1] if source.startswith("$(") else source[1:-1]
+    return not scope.redefines and len(inner) < 256 and _COUNTS.fullmatch(inner) is not None
+
+
+def _text(node: Node, scope: Scope) -> str:
+    """The node's text; the grammar puts blanks before an expansion in double quotes into it."""
+    return scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace").lstrip()
+
+
+def _without(node: Node, scope: Scope, *, keep: bool = False) -> bytes:
+    """The node's text without what is looked into on its own; `keep`: HOLE for a counting one, parameters stay."""
+    pieces: list[bytes] = []
+    at = node.start_byte
+
+    def cut(parent: Node) -> None:
+        nonlocal at
+        for child in parent.named_children:
+            if child.type in _KINDS and not (keep and child.type in ("expansion", "simple_expansion")):
+                pieces.append(scope.source[at : child.start_byte])
+                if keep:
+                    number = child.type == "arithmetic_expansion" or (
+                        child.type == "command_substitution" and counts(child, scope)
+                    )
+                    pieces.append(HOLE.encode() if number else b"@")
+                at = child.end_byte
+            else:
+                cut(child)
+
+    cut(node)
+    pieces.append(scope.source[at : node.end_byte])
+    text = b"".join(pieces)
+    return text if keep else text[2:]

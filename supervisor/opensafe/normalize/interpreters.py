@@ -1,0 +1,171 @@
+"""Interpreters: which argument is code, which the program's file, and what a module does that runs as a program."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from .inline import code_uses
+from .options import Table, Use, path_like, read_options, table
+from .word import HOLE, Word
+
+
+class _Interpreter(NamedTuple):
+    language: str
+    options: Table
+    code: tuple[str, ...]
+
+
+_PYTHON: Final = _Interpreter(
+    "python",
+    table("-bBdEhIOPqsSuvVx? i! c: m: W: X: check-hash-based-pycs: version help help-env help-xoptions help-all"),
+    ("c",),
+)
+_PERL: Final = _Interpreter(
+    "perl", table("-nplawWtTucUXfSgsvh0123456789 i= e: E: M:! m:! I:! x= d=! D= C= F: V= version help"), ("e", "E")
+)
+_NODE: Final = _Interpreter(
+    "javascript",
+    table(
+        "-vhc i! e: p: r:! version help check interactive! eval: print: require:! import:! loader:! "
+        "experimental-loader:! test test-only test-reporter: test-name-pattern: watch enable-source-maps "
+        "no-warnings trace-warnings max-old-space-size: input-type: experimental-vm-modules no-deprecation "
+        "trace-deprecation"
+    ),
+    ("e", "p", "eval", "print"),
+)  # fmt: skip
+_RUBY: Final = _Interpreter("ruby", table("-nplaswcvW S! e: I:! r:! i= 0= F: C:! x= E: version help"), ("e",))
+_PHP: Final = _Interpreter(
+    "php", table("-nlvmiq r: f:t d:! c:! B:! R:! E:! F:! S:! t: version help"), ("r", "B", "R", "E")
+)
+_LUA: Final = _Interpreter("lua", table("-vEW e: l:! i!"), ("e",))
+_R: Final = _Interpreter("R", table("e: vanilla no-save no-restore slave quiet version help"), ("e",))
+
+_INTERPRETERS: Final[dict[str, _Interpreter]] = {
+    "perl": _PERL, "node": _NODE, "nodejs": _NODE, "ruby": _RUBY, "php": _PHP, "lua": _LUA, "Rscript": _R,
+}  # fmt: skip
+_PYTHONS: Final = re.compile(r"(?:python|pypy)(?:[23](?:\.[0-9]+)?)?")
+_LUAS: Final = re.compile(r"(?:lua|luajit)(?:5\.[0-9])?")
+_STOPS: Final = {"c", "m"}
+
+
+def is_interpreter(program: str) -> bool:
+    """Whether the program takes code or a script as an argument."""
+    return _of(program) is not None
+
+
+def _of(program: str) -> _Interpreter | None:
+    if _PYTHONS.fullmatch(program):
+        return _PYTHON
+    return _LUA if _LUAS.fullmatch(program) else _INTERPRETERS.get(program)
+
+
+def interpreter_uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
+    """What an interpreter does with its arguments (without argv[0]); nothing for another program."""
+    kind = _of(program)
+    if kind is None:
+        return
+    own, rest, module = _cut(kind, args)
+    parsed = read_options(own, kind.options, first_ends=True)
+    yield from parsed.uses(kind.options)
+    codes = [value for name, value in parsed.options if name in kind.code and value is not None]
+    for code in codes:
+        yield from code_uses(kind.language, code)
+    operands = [*parsed.operands, *rest]
+    if module is not None:
+        yield from _module(module, operands)
+        return
+    if not codes and operands and operands[0].text != "-":
+        yield Use("text", operands.pop(0))
+    if kind is _PERL and any(name in ("n", "p") for name, _ in parsed.options):
+        for word in operands:
+            yield Use("read", word)
+            if re.search(r"[<>|]", word.text):
+                yield Use("doubt", Word("an operand that perl opens as a command"))
+    if any(name == "i" and value is not None for name, value in parsed.options):
+        yield from (Use("write", word) for word in operands)
+    yield from path_like(operands)
+
+
+def module_of(program: str, words: Sequence[Word]) -> Sequence[Word] | None:
+    """What `python -m NAME …` runs, where NAME is a program of its own as well."""
+    if not _PYTHONS.fullmatch(program):
+        return None
+    _, rest, module = _cut(_PYTHON, words[1:])
+    if module is not None and module.text in ("pip", "pipx", "uv", "poetry", "ensurepip", "easy_install"):
+        return [module, *rest]
+    return None
+
+
+def _cut(kind: _Interpreter, args: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word], Word | None]:
+    """The interpreter's own options, what follows `-c CODE` or `-m NAME` (no option of its own any more), and NAME."""
+    if kind is not _PYTHON:
+        return args, (), None
+    at = 0
+    while at < len(args):
+        text = args[at].text
+        if text[:1] != "-" or text in ("-", "--") or text[:2] == "--":
+            if text[:2] != "--" or text == "--":
+                break
+            at += 1
+            continue
+        for place, letter in enumerate(text[1:], 2):
+            if letter in _STOPS:
+                glued = text[place:]
+                end = at + 1 if glued else at + 2
+                if letter == "c":
+                    return args[:end], args[end:], None
+                name = args[at].part(glued) if glued else (args[at + 1] if at + 1 < len(args) else Word(""))
+                before = [args[at].part(text[: place - 1])] if place > 2 else []
+                return [*args[:at], *before], args[end:], name
+            if letter in "WX":
+                at += 0 if text[place:] else 1
+                break
+        at += 1
+    return args, (), None
+
+
+_WRITING: Final = {"zipfile": ("-c", "--create", "-e", "--extract"), "tarfile": ("-c", "--create", "-e", "--extract")}
+_READING: Final = frozenset(
+    {"ast", "dis", "tokenize", "py_compile", "compileall", "doctest", "tabnanny", "pyclbr", "base64", "gzip"}
+)  # fmt: skip
+_CODE_MODULES: Final = frozenset({"pdb", "trace", "code", "idlelib", "runpy", "webbrowser", "smtpd", "asyncio"})
+
+
+def _module(module: Word, args: Sequence[Word]) -> Iterator[Use]:
+    name = module.text
+    if HOLE in name:
+        yield Use("doubt", Word("a module that is not known before the run"))
+    elif name in _CODE_MODULES:
+        yield Use("doubt", Word(f"the module {name} runs what it reads"))
+    elif name in _WRITING:
+        writes = any(word.text in _WRITING[name] or word.may_be_option for word in args)
+        for word in args:
+            if word.text[:1] != "-":
+                yield Use("read", word)
+                if writes:
+                    yield Use("write", word)
+            elif not re.fullmatch(r"-[lctev]|--(list|create|test|extract|verbose|filter)", word.text):
+                yield Use("doubt", Word("an option that is not known"))
+    elif name == "venv":
+        yield from (Use("write", word) for word in args if word.text[:1] != "-")
+    elif name == "json.tool":
+        files = [word for word in args if word.text[:1] != "-"]
+        yield from (Use("read", word) for word in files[:1])
+        yield from (Use("write", word) for word in files[1:])
+    elif name == "timeit":
+        known = table("-hpvr n: r: s: u: number: repeat: setup: process verbose unit: help")
+        parsed = read_options(args, known, first_ends=True)
+        yield from parsed.uses(known)
+        codes = [value for option, value in parsed.options if option in ("s", "setup") and value is not None]
+        for code in [*codes, *parsed.operands]:
+            yield from code_uses("python", code)
+    elif name in ("cProfile", "profile"):
+        known = table("o:w outfile:w s: sort: m: help")
+        parsed = read_options(args, known, first_ends=True)
+        yield from parsed.uses(known)
+        yield from (Use("text", word) for word in parsed.operands[:1])
+    else:
+        yield from path_like(args)
+        for word in args:
+            if word.text[:1] != "-" and name in _READING:
+                yield Use("read", word)

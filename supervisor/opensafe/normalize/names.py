@@ -1,0 +1,102 @@
+"""What a text's variables and parameters hold, where that can be told from the text as a whole.
+
+A variable is known that is set once, at the top, and named nowhere else; it is a number where every mention of it
+counts.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from .commands import Collector
+from .word import Word
+
+_NAME: Final = re.compile(rb"[A-Za-z0-9_]+")
+_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_NUMERIC_VALUE: Final = (
+    rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
+    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s)\s*\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
+)
+_ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
+_REDEFINED: Final = re.compile(rb"\b(?:wc|nproc|date|grep|id|stat|git|seq)\s*\(\s*\)|\bfunction\b")
+
+_MAX_NUMBERS: Final = 64
+
+
+class Surroundings(Protocol):
+    """What the texts around and the environment say."""
+
+    def inherited(self, name: str, scope: "Names") -> Word | None:
+        """A variable's value from outside the text."""
+
+    def holds_number(self, name: str, scope: "Names") -> bool:
+        """Whether a variable holds a plain number or nothing, by all texts that may set it."""
+
+
+class Names:
+    """The variables of one text."""
+
+    def __init__(self, source: bytes, surroundings: Surroundings, collector: Collector) -> None:
+        self.source = source
+        self._surroundings = surroundings
+        self._collector = collector
+        self._known: dict[str, Word] = {}
+        self._given: Sequence[Word] | None = None
+        self._mentions: Counter[bytes] | None = None
+        self._numeric: dict[str, bool] = {}
+        self.redefines = _REDEFINED.search(source) is not None
+
+    def lookup(self, name: str) -> Word | None:
+        lost = self._collector.lost
+        if name.isdigit():
+            given = self.arguments()
+            return None if given is None or name == "0" else ([*given, *[Word("")] * 10])[int(name) - 1]
+        if self.mentions("IFS") or "names" in lost or f"${name}" in lost:
+            return None
+        value = self._known.get(name)
+        if value is None:
+            return self._surroundings.inherited(name, self)
+        return value if self.mentions(name) == 1 else None
+
+    def arguments(self) -> Sequence[Word] | None:
+        """The arguments of the function whose body is walked, where each is one known word."""
+        given = self._given
+        if given is None or "arguments" in self._collector.lost or len(given) > 10:
+            return None
+        return given if all(word.fixed() is not None for word in given) else None
+
+    def numeric(self, name: str) -> bool:
+        """Whether every mention of the name counts: a number assigned to it, or a part of arithmetic."""
+        lost = self._collector.lost
+        if "names" in lost or f"${name}" in lost or self.redefines:
+            return False
+        return self._surroundings.holds_number(name, self)
+
+    def only_counts(self, name: str) -> bool:
+        """Whether this text gives the name nothing but numbers."""
+        mentions = self.mentions(name)
+        if mentions and name not in self._numeric:
+            if len(self._numeric) >= _MAX_NUMBERS:
+                return False
+            word = re.escape(name.encode())
+            numbers = len(re.findall(rb"(?:^|[\s;&|({])" + word + rb"\+?=(?=" + _NUMERIC_VALUE + rb")", self.source))
+            loops = len(
+                re.findall(
+                    rb"\bfor " + word + rb" in (?:[0-9]+ ?|\{[0-9]+\.\.[0-9]+\}|\$\(seq [0-9 ]+\))+(?=[;\n])",
+                    self.source,
+                )
+            )
+            spans = b" ".join(_ARITHMETIC_SPAN.findall(self.source))
+            within = len(re.findall(rb"(?<![$\w{])" + word + rb"\b", spans))
+            within += len(re.findall(rb"\[" + word + rb"\]", self.source))
+            self._numeric[name] = numbers + loops + within >= mentions
+        return not mentions or (self._numeric[name])
+
+    def mentions(self, name: str) -> int:
+        """How often the text holds `name` other than as a plain expansion."""
+        if self._mentions is None:
+            counts = Counter(_NAME.findall(self.source))
+            counts.subtract(plain or braced for plain, braced in _PLAIN.findall(self.source))
+            self._mentions = counts
+        return self._mentions[name.encode()]

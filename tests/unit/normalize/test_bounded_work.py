@@ -1,0 +1,70 @@
+"""D1: the work for one call is bounded by its size, whatever the bytes: counted, never timed."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from opensafe.normalize import shell
+from opensafe.normalize.shell import parse_argv, parse_shell
+
+UNITS = [
+    "a@", "$[", "[a]", "a@ ", "a|", "<<E\n", "\"$a\"", "${a[1]}", "{}", "((", "`a` ", "x=1 ", "f() { a; }\n",
+    "$x$y ", "{a,b}", "\\`", "a[", "$((x))", "[[ x -eq y ]]\n", "for i in a b; do ", "${!a}", "'", "\n",
+    "read x;", "while a; do b; done\n",
+]  # fmt: skip
+PROGRAMS = [
+    "sed", "awk", "python3", "perl", "node", "ruby", "git", "tar", "find", "xargs", "curl", "sort", "env",
+    "eval", "test",
+]  # fmt: skip
+
+
+def calls(run: Callable[[], object]) -> int:
+    """How many Python functions are called in `run`: work that no clock and no neighbour changes."""
+    count = 0
+
+    def event(_frame: object, kind: str, _argument: object) -> None:
+        nonlocal count
+        count += kind in ("call", "c_call")
+
+    sys.setprofile(event)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("around", ["{}", 'echo "{}"', "cat <<E\n{}\nE"])
+def test_four_times_the_text_is_at_most_about_four_times_the_work(unit: str, around: str) -> None:
+    few, many = (calls(partial(parse_shell, around.replace("{}", unit * (n // len(unit))))) for n in (2000, 8000))
+    assert many <= 6 * few + 5000
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("unit", ["\n", "a@", "{}", "s/a/b/;", "'", "(", "print ", "a ", "-e"])
+def test_an_argument_is_read_once(program: str, unit: str) -> None:
+    few, many = (calls(partial(parse_argv, [program, "-e", unit * (n // len(unit))])) for n in (2000, 8000))
+    assert many <= 6 * few + 5000
+
+
+@pytest.mark.parametrize("unit", ["a@", "$[", "[a]", "<<E\n", '"$a"'])
+def test_what_the_grammar_reads_again_and_again_is_given_up_at_a_bound(unit: str) -> None:
+    source = f"cat <<X\n{unit * (16000 // len(unit))}\nX\n{unit * (16000 // len(unit))}".encode()
+    tree, reads = shell._parse(source, 1000)
+    assert tree is None
+    assert reads <= 1010
+    assert parse_shell(source.decode()).opaque
+
+
+def test_benign_twin_a_long_ordinary_text_is_read() -> None:
+    text = "grep -n 'x y' src/a.py | head -5 > /tmp/out.txt\n" * 200
+    assert parse_shell(text).reasons == ()
+    assert parse_shell("cat > f <<'E'\n" + "It's some text, $x and `y`: 100%\n" * 1500 + "E\n").reasons == ()
+
+
+def test_the_same_text_is_always_judged_alike() -> None:
+    text = "a|" * 700
+    assert len({parse_shell(text) for _ in range(5)}) == 1
