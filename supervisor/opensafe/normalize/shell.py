@@ -21,7 +21,6 @@ from .word import HOLE, Word
 __all__ = ["ShellParse", "parse_argv", "parse_shell"]
 
 MAX_TEXT: Final = 64 * 1024
-MAX_OPERATORS: Final = 1024  # the grammar's error recovery takes time quadratic in them
 MAX_STEPS: Final = 4096
 _CHUNK: Final = 512
 _MAX_READS: Final = 4096  # of a chunk each: what the grammar's scanner looks at, ahead and again
@@ -38,7 +37,6 @@ _INVISIBLE: Final = re.compile(
 _GLUED_CONTINUATION: Final = re.compile(r"[^\s\\;&|(]\\\n\S|\\\\\n")
 _KEEPS_CONTINUATION: Final = re.compile(r"'|#|<<|\\\\\n")  # without these bash drops every backslash-newline
 _SOCKET: Final = re.compile(r"/dev/(?:tcp|udp)/[A-Za-z0-9_.:-]+/[A-Za-z0-9]+")
-_OPERATORS: Final = re.compile(r"[|<>()&`]")
 _NUMBER: Final = re.compile(r"(?:-?[0-9]{1,18})?")
 _BASH: Final = frozenset({"bash", "rbash", "eval", "trap", "coproc"})
 _BASH_ONLY: Final = re.compile(r"\$'|&>|<<<|[<>]\(|\|&")
@@ -115,7 +113,6 @@ class _Walk:
             self.collector.variable(name, Word(value))
         self._scopes: list[Text] = []
         self._left = MAX_TEXT
-        self._operators = MAX_OPERATORS
         self._steps = 0
         self._reads = _MAX_READS
 
@@ -123,9 +120,8 @@ class _Walk:
         """Walk one shell text, the outermost or one found inside another."""
         collector = self.collector
         self._left -= len(text)
-        self._operators -= len(_OPERATORS.findall(text))
-        if self._left < 0 or self._operators < 0 or len(self._scopes) >= 8:
-            collector.doubt(f"shell text beyond {MAX_TEXT} characters, {MAX_OPERATORS} operators or 8 levels")
+        if self._left < 0 or len(self._scopes) >= 8:
+            collector.doubt(f"shell text beyond {MAX_TEXT} characters or 8 levels")
             return
         is_bash = (not via or via[-1] in _BASH) and "+B" not in text and "braceexpand" not in text
         if via and not is_bash and _BASH_ONLY.search(text):
