@@ -1,7 +1,7 @@
 """The spine: the way of a call, from a request to a recorded outcome.
 
     submit ─► validate ─► judge ──► allow  ─► execute ─► outcome
-                            │   ├─► review ─► park ─── approve ─► judge again
+                            │   ├─► review ─► park ─── desk: approve ─► judge again
                             │   └─► block
                             └─ the decision is durable before anything else happens
 
@@ -11,7 +11,7 @@ is never run twice: a repeat attaches to the first (`control/live.py`), and afte
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 
 import msgspec
@@ -19,12 +19,11 @@ import structlog
 
 from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
-from opensafe.control.bans import Bans, Subject
 from opensafe.control.history import used_by
 from opensafe.control.judge import Ask, Judge, Judged, Verdict
 from opensafe.control.live import LiveCall, LiveCalls, Submission
 from opensafe.control.refusals import Flow, Refusals
-from opensafe.control.reviews import Reviews, expired, rejected
+from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
     Conflict,
@@ -65,7 +64,6 @@ class Gate:
         store: Store,
         sessions: Sessions,
         reviews: Reviews,
-        bans: Bans,
         refusals: Refusals,
         warden: WardenClient,
         tracing: Tracing,
@@ -78,7 +76,6 @@ class Gate:
         self._store = store
         self._sessions = sessions
         self._reviews = reviews
-        self._bans = bans
         self._refusals = refusals
         self._warden = warden
         self._tracing = tracing
@@ -194,99 +191,10 @@ class Gate:
             )
         return judged.verdict
 
-    # ── reviews ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── parked calls, for the desk ───────────────────────────────────────────────────────────────────────────────
 
-    async def approve(self, principal: Principal, review_id: str, digest: str) -> Verdict | None:
-        """Let exactly the parked call run once, judged again; None where another reviewer must approve, too.
-
-        Raises NotPermitted, NotFound, Conflict; each refusal is on record.
-        """
-        async with (
-            self._refusals.noted(principal.name, request=f"ApproveReview {review_id}"),
-            self._reviews.turn(review_id),
-        ):
-            row = self._reviews.decidable(principal, review_id)
-            live = self._parked(row)
-            asker = live.submission.principal
-            session = self._sessions.require(asker, row.session_id)
-            self._sessions.require_sandbox(asker, row.sandbox_id)
-            if await self._reviews.approve(principal, row, digest):
-                return None
-            self._store.unpark(review_id)
-            approval = ApprovalInput(id=review_id, digest=digest, revision=row.revision, approver=principal.name)
-            live.reconsider()
-            self._spawn(self._carry(live, session.trace_id, approval), f"approved-{row.call_id}")
-        return await asyncio.shield(live.verdict)
-
-    async def reject(self, principal: Principal, review_id: str, reason: str) -> None:
-        """End the parked call; `reason` reaches the agent. Raises as `approve` does."""
-        async with (
-            self._refusals.noted(principal.name, request=f"RejectReview {review_id}"),
-            self._reviews.turn(review_id),
-        ):
-            row = self._reviews.decidable(principal, review_id)
-            await self._reviews.reject(principal, row, reason)
-            await self._end_parked(row, rejected(row, reason))
-
-    async def close_session(self, principal: Principal, session_id: str) -> None:
-        """End the session: nothing new is taken, running and parked calls and sandboxes end. Raises NotFound."""
-        await self._sessions.close(principal, session_id)
-        for row in self._reviews.of_session(session_id):
-            await self._void(row, "the session was closed")
-        under_way = self._live.of_session(session_id)
-        for live in under_way:
-            live.cancel("the session was closed")
-        await asyncio.gather(*(live.ended() for live in under_way))
-        await self._sessions.remove_sandboxes(session_id)
-
-    async def ban(self, principal: Principal, subject: Subject, reason: str) -> tuple[int, int]:
-        """Ban, end running calls, void parked ones: returns how many of both. Raises as Bans.ban, on record."""
-        async with self._refusals.noted(principal.name, request=f"Ban {subject}"):
-            await self._bans.ban(principal, subject, reason)
-        why = f"banned: {reason or subject}"
-        running = [live for live in self._live.running() if self._covers(subject, live.submission.session_id)]
-        for live in running:
-            live.cancel(why)
-        parked = [row for row in self._reviews.pending() if self._covers(subject, row.session_id)]
-        for row in parked:
-            await self._void(row, why)
-        return len(running), len(parked)
-
-    async def unban(self, principal: Principal, subject: Subject) -> None:
-        """Lift a ban. Raises as Bans.unban, on record."""
-        async with self._refusals.noted(principal.name, request=f"Unban {subject}"):
-            await self._bans.unban(principal, subject)
-
-    def _covers(self, subject: Subject, session_id: str) -> bool:
-        session = self._store.session(session_id)
-        return session is not None and subject.covers(session)
-
-    async def watch_expiry(self) -> None:
-        """Let parked calls expire; runs until cancelled."""
-        while True:
-            due = await self._reviews.next_expired()
-            async with self._reviews.turn(due.review_id):
-                row = self._reviews.still_pending(due.review_id)
-                if row is not None:
-                    await self._reviews.record(row, "expired")
-                    await self._end_parked(row, expired(row))
-
-    async def _void(self, due: ReviewRow, why: str) -> None:
-        async with self._reviews.turn(due.review_id):
-            row = self._reviews.still_pending(due.review_id)
-            if row is not None:
-                await self._reviews.record(row, "void", reason=why)
-                await self._end_parked(row, Outcome(kind=OutcomeKind.CANCELLED, detail=why))
-
-    async def _end_parked(self, row: ReviewRow, outcome: Outcome) -> None:
-        call = self._store.call(row.session_id, row.call_id)
-        await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, "")
-        live = self._live.get((row.session_id, row.call_id))
-        if live is not None:
-            live.finish(outcome)
-            self._live.done(live)
-
-    def _parked(self, row: ReviewRow) -> LiveCall:
+    def parked(self, row: ReviewRow) -> LiveCall:
+        """The parked call of a review, restored where this run has not seen it. Raises Conflict."""
         live = self._live.get((row.session_id, row.call_id))
         if live is not None:
             return live
@@ -309,6 +217,27 @@ class Gate:
             arrived_ns=time.monotonic_ns(),
         )
         return self._restore(submission, self._validate(submission))
+
+    def resume(self, live: LiveCall, approval: ApprovalInput, trace_id: str) -> None:
+        """Judge an approved call again, and run it where policy still lets it."""
+        live.reconsider()
+        self._spawn(self._carry(live, trace_id, approval), f"approved-{live.call.call_id}")
+
+    async def end_parked(self, row: ReviewRow, outcome: Outcome) -> None:
+        """End the parked call without running it. Held by whoever has the review's turn."""
+        call = self._store.call(row.session_id, row.call_id)
+        await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, "")
+        live = self._live.get((row.session_id, row.call_id))
+        if live is not None:
+            live.finish(outcome)
+            self._live.done(live)
+
+    def cancel(self, covers: Callable[[str], bool], why: str) -> list[LiveCall]:
+        """Cancel what runs in the sessions that `covers` names; the calls, which end soon."""
+        running = [live for live in self._live.running() if covers(live.submission.session_id)]
+        for live in running:
+            live.cancel(why)
+        return running
 
     # ── start and stop ───────────────────────────────────────────────────────────────────────────────────────────
 

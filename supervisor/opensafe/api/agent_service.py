@@ -4,7 +4,7 @@ from typing import Any
 
 from opensafe._proto.v1 import agent_pb2, agent_pb2_grpc
 from opensafe.control.bans import Bans
-from opensafe.gate import Gate
+from opensafe.desk import Desk
 from opensafe.model.calls import Principal
 
 from . import convert
@@ -13,8 +13,8 @@ from . import convert
 class AgentService(agent_pb2_grpc.AgentServiceServicer):
     """See agent.proto."""
 
-    def __init__(self, gate: Gate, bans: Bans, principal: Principal) -> None:
-        self._gate = gate
+    def __init__(self, desk: Desk, bans: Bans, principal: Principal) -> None:
+        self._desk = desk
         self._bans = bans
         self._principal = principal
 
@@ -24,7 +24,7 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> agent_pb2.BanResponse:
         """Ban, and end what runs and waits."""
-        ended, voided = await self._gate.ban(
+        ended, voided = await self._desk.ban(
             self._principal, convert.subject_of(request.subject), request.reason[:1000]
         )
         return agent_pb2.BanResponse(ended_calls=ended, voided_reviews=voided)
@@ -35,7 +35,7 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> agent_pb2.UnbanResponse:
         """Lift a ban."""
-        await self._gate.unban(self._principal, convert.subject_of(request.subject))
+        await self._desk.unban(self._principal, convert.subject_of(request.subject))
         return agent_pb2.UnbanResponse()
 
     async def ListBans(  # noqa: N802 - the name of the RPC

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from opensafe._proto.v1 import review_pb2, review_pb2_grpc
 from opensafe.control.reviews import Reviews
-from opensafe.gate import Gate
+from opensafe.desk import Desk
 from opensafe.model.calls import Principal
 from opensafe.state.rows import ReviewRow
 
@@ -17,8 +17,8 @@ _LISTED_ARGUMENTS: Final = 8 * 1024
 class ReviewService(review_pb2_grpc.ReviewServiceServicer):
     """See review.proto."""
 
-    def __init__(self, gate: Gate, reviews: Reviews, principal: Principal) -> None:
-        self._gate = gate
+    def __init__(self, desk: Desk, reviews: Reviews, principal: Principal) -> None:
+        self._desk = desk
         self._reviews = reviews
         self._principal = principal
 
@@ -46,7 +46,7 @@ class ReviewService(review_pb2_grpc.ReviewServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> review_pb2.ApproveReviewResponse:
         """Let the call run once."""
-        verdict = await self._gate.approve(self._principal, request.review_id, request.digest)
+        verdict = await self._desk.approve(self._principal, request.review_id, request.digest)
         if verdict is None:
             return review_pb2.ApproveReviewResponse(approvals_missing=1)
         return review_pb2.ApproveReviewResponse(decision=convert.decision(verdict))
@@ -57,7 +57,7 @@ class ReviewService(review_pb2_grpc.ReviewServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> review_pb2.RejectReviewResponse:
         """End the call."""
-        await self._gate.reject(self._principal, request.review_id, request.reason[:1000])
+        await self._desk.reject(self._principal, request.review_id, request.reason[:1000])
         return review_pb2.RejectReviewResponse()
 
     async def WatchReviews(  # noqa: N802 - the name of the RPC

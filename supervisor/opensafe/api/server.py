@@ -42,6 +42,7 @@ from opensafe.control.permits import Permits
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
+from opensafe.desk import Desk
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.state.store import Store
@@ -79,6 +80,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     """What the services are made of."""
 
     gate: Gate
+    desk: Desk
     judge: Judge
     log: AuditLog
     store: Store
@@ -156,8 +158,8 @@ class Api:
 
 
 def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
-    gate, log = services.gate, services.log
-    session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(gate, services.sessions, principal), server)
+    gate, desk, log = services.gate, services.desk, services.log
+    session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(desk, services.sessions, principal), server)
     sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sessions, principal), server)
     exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(
@@ -174,8 +176,8 @@ def _add_services(server: grpc.aio.Server, services: Services, principal: Princi
         ),
         server,
     )
-    review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(gate, services.reviews, principal), server)
-    agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(gate, services.bans, principal), server)
+    review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(desk, services.reviews, principal), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(desk, services.bans, principal), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(log, services.store, principal), server)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
 

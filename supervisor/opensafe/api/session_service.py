@@ -4,7 +4,7 @@ from typing import Any
 
 from opensafe._proto.v1 import session_pb2, session_pb2_grpc
 from opensafe.control.sessions import Sessions
-from opensafe.gate import Gate
+from opensafe.desk import Desk
 from opensafe.model.calls import Principal
 
 from . import convert
@@ -14,8 +14,8 @@ from .exec_service import trace_carrier
 class SessionService(session_pb2_grpc.SessionServiceServicer):
     """See session.proto."""
 
-    def __init__(self, gate: Gate, sessions: Sessions, principal: Principal) -> None:
-        self._gate = gate
+    def __init__(self, desk: Desk, sessions: Sessions, principal: Principal) -> None:
+        self._desk = desk
         self._sessions = sessions
         self._principal = principal
 
@@ -40,7 +40,7 @@ class SessionService(session_pb2_grpc.SessionServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> session_pb2.CloseSessionResponse:
         """End a session and what it holds."""
-        await self._gate.close_session(self._principal, request.session_id)
+        await self._desk.close_session(self._principal, request.session_id)
         return session_pb2.CloseSessionResponse()
 
     async def ReportUsage(  # noqa: N802 - the name of the RPC

@@ -92,6 +92,7 @@ class LiveCall:
     def reconsider(self) -> None:
         """A reviewer approved: another verdict will come, and from now on the call can be cancelled."""
         self.parked = False
+        self.parked = False
         self.verdict = asyncio.get_running_loop().create_future()
         self._reconsidered.set()
 
@@ -169,10 +170,6 @@ class LiveCalls:
     def argument_bytes(self) -> int:
         """Size of the arguments that open calls hold."""
         return sum(len(call.submission.arguments_json) for call in self._open.values())
-
-    def of_session(self, session_id: str) -> list[LiveCall]:
-        """The session's open calls."""
-        return [call for call in self._open.values() if call.submission.session_id == session_id]
 
     def running(self) -> list[LiveCall]:
         """Calls that are open and not parked."""

@@ -38,6 +38,7 @@ from opensafe.control.refusals import Refusals
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
+from opensafe.desk import Desk
 from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
@@ -128,13 +129,13 @@ class Front:
             store,
             sessions,
             reviews,
-            bans,
             refusals,
             warden,
             tracing,
             caps,
             principals,
         )
+        desk = Desk(gate, sessions, reviews, bans, refusals, store)
         await sessions.reconcile()
         lost = await gate.recover()
         await log.append(self._record("started", bundle, lost))
@@ -143,6 +144,7 @@ class Front:
         api = Api(
             Services(
                 gate=gate,
+                desk=desk,
                 judge=judge,
                 log=log,
                 store=store,
@@ -165,7 +167,7 @@ class Front:
         await api.in_force(activations.last.state != REFUSED)
         stack.push_async_callback(self._drain, api, gate, refusals)
         for work in (
-            gate.watch_expiry(),
+            desk.watch_expiry(),
             permits.watch_expiry(),
             refusals.watch(),
             shadow.watch(),
