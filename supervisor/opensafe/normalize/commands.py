@@ -26,6 +26,8 @@ MAX_TARGETS: Final = 2048
 MAX_REASONS: Final = 16
 _MAX_DEPTH: Final = 12
 _MAX_CWDS: Final = 8
+#: A wrapper by name or out of the system's directories; one from elsewhere is a program of its own.
+_IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
 
@@ -68,8 +70,9 @@ class Collector:
 
     `parse` walks a nested shell text (`sh -c`, `eval`) into this same collector. `cwds` are the directories that
     may be current: None once they can't be told. `lost` names what can't be relied on any more: `$x` for a variable,
-    `names`, `arguments`, `functions` for all of a kind. What is lost where code `repeats` was relied on too early:
-    then `lost_too_late` names it, and the parse is done again without it. `feed` is what the stage before prints.
+    `f()` for a program of a name that a function has, `names`, `arguments`, `functions` for all of a kind. What is lost
+    where code `repeats` was relied on too early: then `lost_too_late` names it, and the parse is done again without
+    it. `feed` is what the stage before prints.
     """
 
     def __init__(self, cwd: str, parse: Callable[[str, str, tuple[str, ...]], None], lost: frozenset[str]) -> None:
@@ -233,6 +236,8 @@ class Collector:
             self.use(Use("text", peeled.file), program)
         for word in peeled.writes:
             self.use(Use("write", word), program)
+        for word in peeled.reads:
+            self.use(Use("read", word), program)
         if peeled.stdin:
             texts = [target for op, _, target in simple.redirects if op in ("<<", "<<-", "<<<")]
             if texts:
@@ -242,7 +247,7 @@ class Collector:
                 doubt = doubt or "a shell reads its commands from standard input"
         if doubt:
             self.doubt(doubt)
-        if peeled.keeps:
+        if peeled.keeps or not _IN_PLACE.fullmatch(simple.words[0].text):
             self._list(simple, program, opaque=doubt is not None)
         here = self.cwds
         if peeled.cwd is not None:
@@ -355,6 +360,10 @@ def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
         text in ("-printf", "-exec", "-execdir", "-ls", "-ok", "-okdir") for text in texts
     ):
         return find_items(args)
+    if program == "grep" and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", text) for text in texts):
+        operands = [word for word in args if not word.text.startswith("-")]
+        plain = not any(re.match(r"-[a-zA-Z]*[efABCm]|--", text) for text in texts)
+        return [word._replace(glob=True) for word in operands[1:]] or [Word(".", glob=True)] if plain else None
     if program == "git" and (texts[:1] == ["ls-files"] or (texts[:1] == ["grep"] and "-l" in texts)):
         return [Word(".", glob=True)]
     return None

@@ -12,6 +12,7 @@ from tree_sitter import Node
 from .word import HOLE, UNKNOWN, Scope, Word
 
 _PLAIN: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9])\}?|\$\{([0-9]{1,3})\}")
+_CUT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(%%?|##?)([\w.*/-]+)\}")
 _NUMBERS: Final = frozenset({"$#", "$?", "$$", "$!", "${#}", "${?}", "${$}", "${!}"})
 _HEAD: Final = re.compile(r"\$\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!_-])")
 _KEYS: Final = re.compile(r"\$\{![A-Za-z_][A-Za-z0-9_]*(?:[@*]|\[[@*]\])\}")
@@ -33,6 +34,8 @@ _COUNTS: Final = re.compile(
     r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|grep\s+-c\s+[\w'\"^.-]+(?:\s+[\w./-]+|\s*<\s*[\w./-]+)?"
     r"|nproc|date\s+\+%s|id\s+-u|stat\s+-c\s*%[sY]\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|seq\s+[\s\d]+)\s*"
 )
+_GLOB: Final = re.compile(r"[*?\[]")
+_MAX_CUT: Final = 256
 _KINDS: Final = frozenset(
     {"command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion"}
 )
@@ -42,6 +45,11 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
     """The value of `$x` or `${…}`, with `HOLE` where it is not known."""
     source = _text(node, scope)
     plain = _PLAIN.fullmatch(source)
+    cut = _CUT.fullmatch(source)
+    if cut is not None:
+        whole = scope.lookup(cut[1])
+        value = None if whole is None or HOLE in whole.text else _cut(whole, cut[2], cut[3])
+        return _held(value, quoted=quoted, number=False)
     if plain is None:
         check(node, scope)
         if source in _NUMBERS or _LENGTH.fullmatch(source):
@@ -49,8 +57,34 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
         return Word(HOLE, split=not quoted or "@" in source)
     name = plain[1] or plain[2]
     value = scope.lookup(name)
+    return _held(value, quoted=quoted, number=not quoted and scope.numeric(name))
+
+
+def _cut(whole: Word, operator: str, pattern: str) -> Word | None:
+    """A value without the start (`#`) or end (`%`) that matches: of file names (`*.txt`) only what all of them have."""
+    text = whole.text
+    if whole.glob:
+        if operator[0] == "%" and text.endswith(pattern) and not _GLOB.search(pattern):
+            return whole.part(text[: -len(pattern)])
+        if operator + pattern == "##*/" and "**" not in text:
+            return whole.part(text.rpartition("/")[2])
+        return None
+    lengths = range(1 + len(text)) if len(operator) == 1 else range(len(text), -1, -1)
+    matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
+    if len(text) > _MAX_CUT:
+        return None
+    for length in lengths:
+        if operator[0] == "%" and matches(text[len(text) - length :]):
+            return whole.part(text[: len(text) - length])
+        if operator[0] == "#" and matches(text[:length]):
+            return whole.part(text[length:])
+    return whole
+
+
+def _held(value: Word | None, *, quoted: bool, number: bool) -> Word:
+    """A variable's value as it stands in a word: without quotes it may be split."""
     if value is None or HOLE in value.text:
-        return Word(HOLE, split=not quoted and not scope.numeric(name))
+        return Word(HOLE, split=not quoted and not number)
     if quoted:
         return value
     if not value.text or any(char in value.text for char in " \t\n*?[\\"):

@@ -1,6 +1,7 @@
 """find: its starting points, the expression by a positive list, and what its `-exec` runs."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from .options import Use
@@ -88,7 +89,8 @@ _VALUED: Final = frozenset(
 _READS: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fls", "-fprintf"})
 _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_OTHER_TESTS: Final = frozenset({"-path", "-type", "-regex", "-newer", "-size", "-perm", "-user", "-print"})
+_ACTIONS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
+_CHOICES: Final = frozenset({"-o", "-or", ",", "!", "-not", "("})
 _MAX_ROOTS: Final = 16
 
 
@@ -127,22 +129,18 @@ def find_roots(args: Sequence[Word]) -> list[Word]:
 
 
 def find_items(args: Sequence[Word]) -> list[Word]:
-    """What is found: names below the roots where `-name` says them, else the roots for all below them."""
+    """What is found: names below the roots where a `-name` restricts all that is done, else the roots as well."""
     roots = [root._replace(glob=True) if root.known else UNKNOWN for root in find_roots(args)]
-    names = [
-        args[at + 1].text
-        for at, word in enumerate(args[:-1])
-        if word.text in ("-name", "-iname") and args[at - 1].text not in ("!", "-not")
-    ]
-    texts = {word.text for word in args}
-    if (
-        not names
-        or any(HOLE in name for name in names)
-        or (texts & {"-o", "-or", ","} and len(texts & _OTHER_TESTS) > 0)
-    ):
-        return roots
+    texts = [word.text for word in args]
+    acts = next((at for at, text in enumerate(texts) if text in _ACTIONS), len(texts))
+    names = [follows for text, follows in pairwise(texts[:acts]) if text in ("-name", "-iname")]
     names += [name.lower() for name in names if name != name.lower()]
-    return [root if not root.known else root.part(f"{root.text}/{name}") for root in roots for name in names]
+    if any(HOLE in name for name in names):
+        return roots
+    named = [root.part(f"{root.text}/{name}") for root in roots if root.known for name in names]
+    if names and _CHOICES.isdisjoint(texts) and all(root.known for root in roots):
+        return named
+    return [*roots, *named]
 
 
 def find_commands(words: Sequence[Word]) -> tuple[list[Sequence[Word]], bool]:

@@ -137,6 +137,10 @@ _RUNNING_VERBS: Final = {
 }
 
 
+#: What `git clean` deletes, by a name that may stand for any: files of the work tree that no commit holds.
+_UNTRACKED: Final = Word("./untracked")
+
+
 def git(args: Sequence[Word]) -> Iterator[Use]:
     """What git does with its arguments (without argv[0])."""
     place, rest, uses = _globals(args)
@@ -307,7 +311,7 @@ def _verb(verb: str, rest: Sequence[Word], operands: Sequence[Word]) -> Iterator
     elif verb in ("rm", "clean"):
         yield from (Use("delete", word) for word in operands)
         if verb == "clean" and not operands:
-            yield Use("delete", Word("./*"))
+            yield Use("delete", _UNTRACKED)
     elif verb == "mv":
         for word in operands[:-1]:
             yield Use("read", word)

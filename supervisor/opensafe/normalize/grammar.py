@@ -36,6 +36,7 @@ _SHELL_SETS: Final = re.compile(
     r"|SRANDOM|UID"
 )
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_READS_LINES: Final = re.compile(rb"while (?:IFS= )?read -r (?:-d '' )?([a-z_][a-z_0-9]*) *[;\n]")
 _TEMPORARY: Final = re.compile(rb"\$\(mktemp(?: -d)?\)|`mktemp(?: -d)?`")
 MAX_WORDS: Final = 4096
 
@@ -175,6 +176,8 @@ class Text(Names):
                 self._test(node, position)
             case "comment":
                 self._comment(node)
+            case "file_redirect":  # `$(<FILE)`
+                self._with_tail(None, position, ((node,), ()))
             case kind:
                 collector.doubt(
                     f"unexpected {kind} in the text" if kind != "ERROR" else "a part of the text is no shell"
@@ -184,12 +187,17 @@ class Text(Names):
     def _pipeline(self, node: Node, tail: Tail = ((), ())) -> None:
         """Each stage in a shell of its own. What a stage prints may be what the next one's xargs takes."""
         collector = self._collector
-        before, feed = collector.place, None
+        before = collector.place
+        feed: Sequence[Word] | None = None
         check_gaps(self.source, node.children, self.doubt, glued=True, lines=True)
         final = node.named_children[-1]
         for child in node.named_children:
             collector.place, collector.feed, collector.printed = before, feed, None
+            reads = _READS_LINES.match(self.source, child.start_byte) if child.type == "while_statement" else None
+            if reads is not None and feed is not None and len(feed) == 1:
+                self._fed[reads[1].decode()] = feed[0]
             self._last(child, "pipe", tail if child == final else ((), ()))
+            self._fed.clear()
             feed = collector.printed if child.type == "command" else None
         collector.feed = None
         collector.place = before
@@ -323,7 +331,9 @@ class Text(Names):
             return
         known = _FUNCTION_NAME.fullmatch(text) and not is_builtin(text) and text not in _RESERVED
         sure = known and peel(text, [Word(text)]) is None and position == "top" and _at_top(node) and not redirects
-        if sure and not self._collector.repeats:
+        sure = sure and not self._collector.repeats
+        self._collector.lose(f"{text}()", anytime=not sure)
+        if sure:
             self._functions[text] = body
             self._uncalled[text] = body
         else:
@@ -453,6 +463,8 @@ class Text(Names):
         words += more
         simple = Simple(words, assignments, own, position, self._via)
         if not self._call(words, simple):
+            if words and f"{words[0].text}()" in self._collector.lost:
+                self.doubt(f"{words[0].text[:40]} may be a program or a function")
             self._collector.command(simple)
 
     def _redirected(self, node: Node, position: str) -> None:
@@ -554,7 +566,7 @@ class Text(Names):
             self.doubt("a comment ends in a backslash")
 
 
-_TEMPORARY_FILE: Final = Word("/tmp/tmp.??????????", glob=True)  # noqa: S108  what a program will print, not opened here
+_TEMPORARY_FILE: Final = Word("/tmp/tmp.XXXXXXXXXX")  # noqa: S108  what a program will print, not opened here
 _STATEMENTS: Final = frozenset(
     {"command", "redirected_statement", "pipeline", "list", "negated_command", "compound_statement",
      "subshell", "if_statement", "while_statement", "c_style_for_statement", "for_statement",

@@ -276,6 +276,8 @@ def code_uses(language: str, code: Word) -> Iterator[Use]:
     text = code.text
     if HOLE in text or code.glob:
         yield Use("doubt", Word("code that is not known before the run"))
+    elif language == "python" and len(text) <= _MAX_CODE and (opened := _opens(text)) is not None:
+        yield from opened
     elif len(text) > _MAX_CODE or not _LANGUAGES.get(language, _trivial)(text):
         yield Use("doubt", Word("code that may do more than compute"))
 
@@ -318,6 +320,17 @@ def _javascript(code: str) -> bool:
         base = name or ""
         before = token[0]
     return True
+
+
+_OPEN: Final = re.compile(r"""\bopen\(\s*(['"])([\w./ -]+)\1\s*(?:,\s*(['"])(rb?|rt|wb?|wt|ab?)\3\s*)?\)""")
+
+
+def _opens(code: str) -> list[Use] | None:
+    """The files that python code opens by a literal name, None where it opens none or does more than that."""
+    found = list(_OPEN.finditer(code))
+    if not found or not _python(_OPEN.sub("sys.stdin", code)):
+        return None
+    return [Use("write" if (one[4] or "r")[0] in "wa" else "read", Word(one[2])) for one in found]
 
 
 def _python(code: str) -> bool:

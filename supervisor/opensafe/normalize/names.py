@@ -12,11 +12,11 @@ from typing import Final, Protocol
 from .commands import Collector
 from .word import Word
 
-_NAME: Final = re.compile(rb"[A-Za-z0-9_]+")
-_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_NAME: Final = re.compile(rb"(?<!-type )\b[A-Za-z0-9_]+")
+_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]))")
 _NUMERIC_VALUE: Final = (
     rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
-    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s)\s*\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
+    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
 _REDEFINED: Final = re.compile(rb"\b(?:wc|nproc|date|grep|id|stat|git|seq)\s*\(\s*\)|\bfunction\b")
@@ -42,6 +42,7 @@ class Names:
         self._surroundings = surroundings
         self._collector = collector
         self._known: dict[str, Word] = {}
+        self._fed: dict[str, Word] = {}
         self._given: Sequence[Word] | None = None
         self._mentions: Counter[bytes] | None = None
         self._numeric: dict[str, bool] = {}
@@ -52,6 +53,8 @@ class Names:
         if name.isdigit():
             given = self.arguments()
             return None if given is None or name == "0" else ([*given, *[Word("")] * 10])[int(name) - 1]
+        if name in self._fed and self.mentions(name) == 1:
+            return self._fed[name]
         if self.mentions("IFS") or "names" in lost or f"${name}" in lost:
             return None
         value = self._known.get(name)

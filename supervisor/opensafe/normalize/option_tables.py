@@ -66,7 +66,7 @@ _PROGRAMS: Final[dict[str, Full]] = {
     "sort": _full(
         """-bdfgiMhnRrVCcsuzm ignore-leading-blanks dictionary-order ignore-case general-numeric-sort
         ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort random-source:r reverse
-        sort: version-sort batch-size: check= compress-program:! debug files0-from:! k: key: merge o:w
+        sort: version-sort batch-size: check= compress-program:! debug files0-from:r! k: key: merge o:w
         output:w stable S: buffer-size: t: field-separator: T:w temporary-directory:w parallel: unique
         zero-terminated""",
         "r",
@@ -139,7 +139,7 @@ _PROGRAMS: Final[dict[str, Full]] = {
         "w",
     ),
     "date": _full(
-        """-uRI d: date: debug f:! file:! I= iso-8601= resolution R rfc-email rfc-3339: r:r reference:r s:!
+        """-uRI d: date: debug f:r! file:r! I= iso-8601= resolution R rfc-email rfc-3339: r:r reference:r s:!
         set:! utc universal""",
         "",
     ),
@@ -168,7 +168,7 @@ _PROGRAMS: Final[dict[str, Full]] = {
         "r",
     ),
     "wc": _full(
-        """-clLmw bytes chars lines max-line-length words total: files0-from:!""",
+        """-clLmw bytes chars lines max-line-length words total: files0-from:r!""",
         "r",
     ),
     "head": _full(
@@ -181,7 +181,7 @@ _PROGRAMS: Final[dict[str, Full]] = {
         "r",
     ),
     "du": _full(
-        """-0abcDHhklLmPsSx null all apparent-size bytes total dereference-args d: max-depth: files0-from:! B:
+        """-0abcDHhklLmPsSx null all apparent-size bytes total dereference-args d: max-depth: files0-from:r! B:
         block-size: human-readable inodes count-links dereference separate-dirs summarize t: threshold:
         time= time-style: X:r exclude-from:r exclude: one-file-system si no-dereference""",
         "r",

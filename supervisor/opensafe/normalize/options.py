@@ -47,7 +47,7 @@ def table(text: str) -> Table:
         if token[0] == "-":
             short.update(dict.fromkeys(token[1:], ""))
             continue
-        found = re.fullmatch(r"([\w.#-]+?)([:=!]?[rwdht!]*)", token)
+        found = re.fullmatch(r"([\w.#-]+)((?:[:=][rwdht]*)?!?)", token)
         if found is None:
             raise ValueError(token)
         (short if len(found[1]) == 1 else long)[found[1]] = found[2]

@@ -33,6 +33,7 @@ class Peeled(NamedTuple):
     cwd: Word | None = None
     file: Word | None = None
     writes: tuple[Word, ...] = ()
+    reads: tuple[Word, ...] = ()
 
 
 class _Wrapper(NamedTuple):
@@ -326,12 +327,13 @@ def _xargs(words: Sequence[Word]) -> Peeled:
         doubt = "xargs with a marker that is not known before the run"
     if marker is not None and any(name in ("L", "l", "n", "max-lines", "max-args") for name, _ in parsed.options):
         doubt = "xargs with options of which the last one counts"
-    fed = UNKNOWN if any(name in ("a", "arg-file") for name, _ in parsed.options) else FED
+    files = tuple(value for name, value in parsed.options if name in ("a", "arg-file") and value is not None)
+    fed = UNKNOWN if files else FED
     if marker is not None:
         inner = [_fed(word, marker, fed) for word in inner]
     else:
         inner.append(fed)
-    return Peeled(inner=(inner,), doubt=doubt)
+    return Peeled(inner=(inner,), doubt=doubt, reads=files)
 
 
 def _fed(word: Word, marker: str, fed: Word) -> Word:

@@ -32,6 +32,8 @@ FAMILIES = {
     ),
     "C2-functions": (
         [
+            "while :; do ls() { cd .git/hooks; }; ls; break; done; echo x > pwn",
+            "ls() { cd .git/hooks; }; eval ls; echo x > pwn",
             "mount() { :; } & mount -V", "mount() { :; }; u''nset -f mount; mount -V",
             "eval() { :; }; set -o posix; eval 'mount -V'", "function time { :; }; time mount -V",
             "f() { python3 -c \"$1\"; }; f 'import os;os.system(\"mount -V\")'",

@@ -6,12 +6,13 @@ Leaf programs are shims that log their argv and do nothing else; wrappers (env, 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from opensafe.normalize.shell import ShellParse, parse_shell
+from opensafe.normalize.shell import parse_shell
+from tests.harness.shims import SHIM, covered
 
 LEAVES = (
     "a",
@@ -37,10 +38,6 @@ LEAVES = (
     "wc",
 )
 REAL = ("bash", "sh", "env", "timeout", "nohup", "nice", "xargs", "find", "setsid", "stdbuf")
-SHIM = """#!/bin/bash
-for argument in "${0##*/}" "$@"; do printf '%s\\0' "$argument"; done >> "$SHIM_LOG/$$"
-"""
-
 UNDERSTOOD = [
     "echo ok && id",
     "id; cat CANARY",
@@ -158,20 +155,6 @@ MISREAD = [
     "X=a; for X in b; do :; done; cat $X",
     "false && X=a; cat x$X",
 ]
-
-
-def matches(predicted: Sequence[str | None], executed: Sequence[str]) -> bool:
-    """Whether `executed` is an instance of `predicted`, in which None stands for any number of words."""
-    if not predicted:
-        return not executed
-    if predicted[0] is None:
-        return any(matches(predicted[1:], executed[at:]) for at in range(len(executed) + 1))
-    return bool(executed) and predicted[0] == executed[0] and matches(predicted[1:], executed[1:])
-
-
-def covered(parse: ShellParse, executed: Sequence[str]) -> bool:
-    commands = [(command.program, *command.argv[1:]) for command in parse.commands if command.argv]
-    return any(matches(predicted, executed) for predicted in commands)
 
 
 Run = Callable[[str], list[list[str]]]
