@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 SETUP  := tools/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint proto native bundle image lock install uninstall clean
+.PHONY: help setup demo test lint proto native bundle image peers lock install uninstall clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -37,6 +37,9 @@ bundle: ## build the policy bundle
 
 image: ## build the runner image
 	@$(SETUP) image
+
+peers: ## install what `opensafe bench decision` compares with
+	@$(SETUP) peers
 
 lock: ## resolve the dependencies again; needs the package index
 	@$(SETUP) python

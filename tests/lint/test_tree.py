@@ -99,6 +99,8 @@ def test_locks_hold_the_versions_of_the_project_file():
     assert set(runtime) | set(dev) <= pinned["requirements-dev.lock"]
     assert set(project["build-system"]["requires"]) <= pinned["requirements-dev.lock"]
     assert pinned["requirements.lock"] <= pinned["requirements-dev.lock"]
+    peers = re.findall(r"^(\S+==\S+) ", _text("tools/provision/requirements-peers.lock"), re.MULTILINE)
+    assert set(project["dependency-groups"]["peers"]) <= set(peers)
 
 
 def _locks():
@@ -113,7 +115,8 @@ def test_every_package_has_a_docstring():
 def test_every_dependency_has_its_version_and_reason_on_record():
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)
-    runtime, dev = project["project"]["dependencies"], project["dependency-groups"]["dev"]
+    groups = project["dependency-groups"]
+    runtime, dev = project["project"]["dependencies"], groups["dev"] + groups["peers"]
     tables, _, _ = _text("docs/dependencies.md").partition("## Not from the Python package index")
     rows = re.findall(r"^\| ([a-z0-9-]+) \| ([0-9.]+) \|", tables, re.MULTILINE)
     assert sorted(f"{name}=={version}" for name, version in rows) == sorted([*runtime, *dev])

@@ -19,7 +19,7 @@ from .apt import Account, AptPackages
 from .artifacts import Bundle, Keys, Native
 from .image import RunnerImage
 from .operation import Operation
-from .python import Uv, Venv
+from .python import Peers, Uv, Venv
 from .runner import Runner, StepError
 from .site import Site
 
@@ -29,6 +29,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "python": PYTHON,
     "native": ("apt", "native"),
     "image": ("apt", "image"),
+    "peers": ("apt", "uv", "peers"),
     "bundle": (*PYTHON, "opa", "keys", "bundle"),
 }
 
@@ -40,6 +41,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         Account(site),
         Uv(site),
         Venv(site),
+        Peers(site),
         Native(site),
         engines.opa(site),
         engines.runsc(site),

@@ -147,3 +147,43 @@ class Venv:
             remedy="the build backend is setuptools from the lock: see the output",
         )
         self._stamp.set(self._key())
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """`build/peers`: the evaluators that a bench compares with, which can't share the checkout's environment."""
+
+    site: Site
+    name: str = "peers"
+
+    @property
+    def _lock(self) -> Path:
+        return Path(__file__).with_name("requirements-peers.lock")
+
+    @property
+    def _stamp(self) -> Stamp:
+        return Stamp(self.site.stamps / self.name)
+
+    @property
+    def _home(self) -> Path:
+        return self.site.build / "peers"
+
+    def describe(self) -> str:
+        """Where they would go."""
+        return f"install the peers of `opensafe bench decision` into {self._home}"
+
+    def is_done(self) -> bool:
+        """Whether those of the lock are installed."""
+        return environment_is_usable(self._home) and self._stamp.holds(digest(self._lock, str(interpreter())))
+
+    def execute(self, run: Runner) -> None:
+        """Make the environment anew, by hash."""
+        env = {"UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_LINK_MODE": "copy"}
+        uv = self.site.uv
+        run([uv, "venv", "--quiet", "--clear", "--python", interpreter(), self._home], env=env, remedy=RETRY)
+        run(
+            [uv, "pip", "sync", "--quiet", "--python", self._home, "--require-hashes", self._lock],
+            env=env,
+            remedy=RETRY,
+        )
+        self._stamp.set(digest(self._lock, str(interpreter())))

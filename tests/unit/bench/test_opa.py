@@ -31,8 +31,10 @@ def test_its_verdict_is_that_of_question_and_data(opa):
     assert opa.action("gate/bash", b'{"word": "b"}') == "block"
 
 
-def test_its_median_is_a_time(opa):
-    assert opa.median_ns("gate/bash", b'{"word": "a"}') > 0
+def test_its_times_are_times(opa):
+    times = opa.times("gate/bash", b'{"word": "a"}')
+    assert times.count > 0
+    assert 0 < times.p50_ms <= times.p95_ms <= times.p99_ms
 
 
 def test_no_verdict_is_an_error(opa):
