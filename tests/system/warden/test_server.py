@@ -221,6 +221,12 @@ async def test_nothing_in_the_protocol_can_leave_out_the_filter_or_name_a_host_p
         "address_space_bytes",
         "file_size_bytes",
         "open_files",
+        # Bundles: numbers, a SHA-256 by pattern, and an error text that is passed on.
+        "after",
+        "digest",
+        "swap",
+        "finished",
+        "error",
     }  # fmt: skip - a list of words
 
 

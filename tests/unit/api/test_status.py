@@ -8,7 +8,7 @@ from opensafe.api.status import TABLE, UNKNOWN_TEXT, to_status
 
 
 def leaves(base=errors.OpenSafeError):
-    below = base.__subclasses__()
+    below = [kind for kind in base.__subclasses__() if kind.__module__ == errors.__name__]
     return [base] if not below else [leaf for sub in below for leaf in leaves(sub)]
 
 
