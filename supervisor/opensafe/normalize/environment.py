@@ -14,6 +14,7 @@ GUEST_ENV: Final[Mapping[str, str]] = MappingProxyType(
     {
         "HOME": "/workspace",
         "LANG": "C.UTF-8",
+        "MALLOC_ARENA_MAX": "2",  # threads would reserve 64 MiB of address space each, which is limited
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "TERM": "dumb",
     }

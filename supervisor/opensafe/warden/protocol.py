@@ -7,7 +7,7 @@ up nothing. A packet that does not decode ends the connection: a peer that sends
 Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
-- Wait, Kill, Delete, List, Inspect  act on objects that earlier decisions made; the worst is a lost run.
+- Wait, Kill, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a lost run.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
 - NextStep  (helper) hears what the front asked and answers it.
