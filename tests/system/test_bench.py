@@ -109,3 +109,44 @@ def test_decision_says_where_sources_are_missing(tmp_path):
     ended, _, said = bench("decision", "--runs", "2", "--policies", str(tmp_path))
     assert ended == Exit.REQUEST
     assert str(tmp_path / "opensafe") in said
+
+
+@pytest.mark.root
+@pytest.mark.runsc
+@pytest.mark.parametrize(("goal", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)])
+def test_load_reports_and_its_status_follows_the_goal(goal, status):
+    before = traces()
+    goals = ("--max-streams-p99-ms", LARGE, "--max-saturated-p99-ms", goal)
+    ended, out, said = bench("load", "--json", "--seconds", "0.5", *goals)
+    assert ended == status, said
+    assert traces() == before
+    report = json.loads(out)
+    check_form(report, "load")
+    summary, details = report["summary"], report["details"]
+    assert summary["ok"] == (status is Exit.OK)
+    assert [details[name]["streams"] for name in ("idle", "ordinary", "saturated")] == [0, 50, 4]
+    assert details["ordinary"]["mb_per_s"] > 0
+    assert details["saturated"]["mb_per_s"] > 0
+    assert summary["streams_p99_ms"] == details["ordinary"]["decide"]["p99_ms"]
+    assert summary["saturated_p99_ms"] == details["saturated"]["decide"]["p99_ms"]
+
+
+@pytest.mark.root
+@pytest.mark.runsc
+@pytest.mark.parametrize(("cached", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)])
+def test_reload_reports_and_its_status_follows_the_goal(cached, status):
+    before = traces()
+    goals = ("--max-bundle-ms", LARGE, "--max-source-ms", LARGE, "--max-cached-ms", cached)
+    ended, out, said = bench("reload", "--json", "--runs", "1", *goals)
+    assert ended == status, said
+    assert traces() == before
+    report = json.loads(out)
+    check_form(report, "reload")
+    summary, details = report["summary"], report["details"]
+    assert summary["ok"] == (status is Exit.OK)
+    assert {name: times["count"] for name, times in details.items()} == {"bundle": 1, "cached": 1, "source": 1}
+    assert summary["bundle_cached_p95_ms"] == details["cached"]["p95_ms"]
+    assert (summary["bundle_p95_ms"], summary["source_p95_ms"]) == (
+        details["bundle"]["p95_ms"],
+        details["source"]["p95_ms"],
+    )

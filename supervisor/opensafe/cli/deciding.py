@@ -1,4 +1,4 @@
-"""`opensafe bench decision`: our evaluator and its peers in one table."""
+"""`opensafe bench decision` and `load`: our evaluator beside its peers, and decisions beside other work."""
 
 import pathlib
 from typing import TYPE_CHECKING, Annotated
@@ -79,6 +79,48 @@ def decision(
                 present.out(f"{name} {peer.version}: no figure. {peer.error}")
         for name, goal in goals.items():
             present.out(f"goal: {name} {found[name]:.3f}, at most {goal:g}: {figures.verdict(name not in missed)}")
+    return exits.Exit.GOAL_MISSED if missed else exits.Exit.OK
+
+
+def load(
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=300, help="Of each of the three parts.")] = 15.0,
+    max_streams_p99_ms: Annotated[
+        float, typer.Option("--max-streams-p99-ms", help="Goal: 99th percentile beside ordinary streams.")
+    ] = 5.0,
+    max_saturated_p99_ms: Annotated[
+        float, typer.Option("--max-saturated-p99-ms", help="Goal: the same beside saturating streams.")
+    ] = 30.0,
+    json: options.Json = False,
+) -> int:
+    """Time decisions through gRPC while programs write. Needs root: the daemon is one of its own."""
+    from opensafe.bench import load as bench
+
+    from . import exits, present
+    from .report import encode, report
+
+    figures.end_on_sigterm()
+    host = figures.host()
+    with present.progress(f"three times {seconds:g} s"):
+        measured = bench.measure(seconds)
+    rows = {"idle": measured.idle, "streams": measured.ordinary, "saturated": measured.saturated}
+    goals = {"streams": max_streams_p99_ms, "saturated": max_saturated_p99_ms}
+    missed = [name for name, goal in goals.items() if rows[name].decide.p99_ms > goal]
+    if json:
+        summary: dict[str, object] = {"ok": not missed}
+        for name, row in rows.items():
+            summary |= {f"{name}_p50_ms": row.decide.p50_ms, f"{name}_p99_ms": row.decide.p99_ms}
+            summary[f"{name}_mb_per_s"] = row.mb_per_s
+        summary |= {f"goal_{name}_p99_ms": goal for name, goal in goals.items()}
+        present.raw(encode(report("bench-load", summary, measured, runsc=measured.runsc, **host)))
+    else:
+        present.out("one client's decisions; median/95th/99th percentile, ms")
+        lines = [
+            (name, str(row.streams), f"{row.mb_per_s:.1f}", str(row.decide.count), figures.three(row.decide))
+            for name, row in rows.items()
+        ]
+        figures.show(figures.table(("beside", "streams", "MB/s", "decisions", "time"), lines))
+        for name, goal in goals.items():
+            present.out(f"goal: {name} p99 at most {goal:g} ms: {figures.verdict(name not in missed)}")
     return exits.Exit.GOAL_MISSED if missed else exits.Exit.OK
 
 
