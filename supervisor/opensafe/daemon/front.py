@@ -39,7 +39,7 @@ from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
 from opensafe.desk import Desk
-from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError
+from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError, Unavailable
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.model.ids import now_us
@@ -241,7 +241,15 @@ async def _main(preparer: Preparer, connection: int, audit: int, settings: str, 
     trusted = msgspec.json.decode(keys, type=tuple[str, ...])
     front = Front(msgspec.json.decode(settings, type=Config), trusted, preparer)
     try:
-        await front.start(connection, audit)
+        try:
+            await front.start(connection, audit)
+        except (StartError, BundleRefused, AuditError, Unavailable):
+            raise
+        except Exception as error:  # another start would meet the same
+            raise StartError(
+                f"the front could not start: {type(error).__name__}: {error}",
+                remedy="See that the service user owns the directory `front` below paths.state, and what is in it.",
+            ) from error
         await front.run(stop)
     except StaleIndex as error:
         _log.error("the index is built again", error=str(error))

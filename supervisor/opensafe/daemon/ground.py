@@ -11,7 +11,7 @@ import stat
 from typing import Final
 
 from opensafe.config import Config
-from opensafe.errors import ConfigError
+from opensafe.errors import ConfigError, StartError
 from opensafe.policy.location import keys_directory
 from opensafe.warden.bundles import keep
 
@@ -22,22 +22,36 @@ _KEYS: Final = 16
 
 
 def lay(config: Config) -> tuple[str, ...]:
-    """Make the children's directories and archive the trusted keys; the keys' texts. Raises ConfigError."""
-    state = pathlib.Path(config.paths.state)
-    state.mkdir(mode=0o755, parents=True, exist_ok=True)
+    """Make the children's directories and archive the trusted keys; the keys' texts.
+
+    Raises ConfigError, and StartError where the disk is full or the state directory can't be written.
+    """
     texts = _trusted_keys(config)
+    state = pathlib.Path(config.paths.state)
+    try:
+        _make(config, state, texts)
+    except OSError as error:
+        raise StartError(
+            f"the state directory can't be written: {error.strerror}",
+            value=error.filename or state,
+            remedy="Make room on its file system, and see that root can write there; or set paths.state.",
+        ) from error
+    return texts
+
+
+def _make(config: Config, state: pathlib.Path, texts: tuple[str, ...]) -> None:
+    state.mkdir(mode=0o755, parents=True, exist_ok=True)
     keys_directory(state).mkdir(mode=0o755, exist_ok=True)
     for text in texts:
         keep(keys_directory(state) / f"{hashlib.sha256(text.encode()).hexdigest()}.pub", text.encode())
     try:
         account = pwd.getpwnam(config.service.user)
     except KeyError:
-        return texts  # the warden refuses, with the reason
+        return  # the warden refuses, with the reason
     for name in OWNED:
         directory = state / name
         directory.mkdir(mode=0o700, exist_ok=True)
         os.chown(directory, account.pw_uid, account.pw_gid, follow_symlinks=False)
-    return texts
 
 
 def _trusted_keys(config: Config) -> tuple[str, ...]:

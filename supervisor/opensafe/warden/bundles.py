@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from ..errors import BundleRefused, ConfigError, Unavailable
+from ..errors import BundleRefused, ConfigError, StartError, Unavailable
 from . import protocol
 from .inotify import Watch
 
@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _MAX_BYTES: Final = 64 << 20
 #: The helper prepares a bundle within four seconds or not at all.
 _HELPER_S: Final = 4.2
+_ROOM: Final = "Make room on the file system of paths.state, then put the bundle in place again."
 
 
 class Bundles:
@@ -40,7 +41,12 @@ class Bundles:
 
     def start(self) -> asyncio.Task[None]:
         """Look at the file now and whenever it was put in place, until the task is cancelled. Raises ConfigError."""
-        self._archive.mkdir(mode=0o755, exist_ok=True)
+        try:
+            self._archive.mkdir(mode=0o755, exist_ok=True)
+        except OSError as error:
+            raise StartError(
+                f"the archive of bundles can't be made: {error.strerror}", value=self._archive, remedy=_ROOM
+            ) from error
         try:
             self._watch = Watch(self._path)
         except OSError as error:
@@ -72,15 +78,30 @@ class Bundles:
     async def _look(self) -> None:
         try:
             digest, refused = await asyncio.to_thread(self._keep), ""
-        except (OSError, ValueError) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            digest, refused = "", f"the policy bundle can't be read: {why}; got {self._path}"
+        except BundleRefused as error:
+            digest, refused = "", str(error)
         async with self._changed:
             self._offer = protocol.Offer(number=self._offer.number + 1, digest=digest, refused=refused)
             self._changed.notify_all()
 
     def _keep(self) -> str:
-        """Archive the file's content; its SHA-256. Raises OSError, ValueError."""
+        """Archive the file's content; its SHA-256. Raises BundleRefused."""
+        try:
+            content = self._read()
+        except (OSError, ValueError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise BundleRefused(f"the policy bundle can't be read: {why}", value=self._path) from error
+        digest = hashlib.sha256(content).hexdigest()
+        try:
+            keep(self._archive / f"{digest}.tar.gz", content)
+        except OSError as error:
+            raise BundleRefused(
+                f"the policy bundle can't be archived: {error.strerror}", value=self._archive, remedy=_ROOM
+            ) from error
+        return digest
+
+    def _read(self) -> bytes:
+        """Raises OSError, ValueError."""
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -88,9 +109,7 @@ class Bundles:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise ValueError(f"larger than {_MAX_BYTES} bytes")
-        digest = hashlib.sha256(content).hexdigest()
-        keep(self._archive / f"{digest}.tar.gz", content)
-        return digest
+        return content
 
 
 class _Ask(msgspec.Struct):
@@ -174,9 +193,13 @@ def keep(path: pathlib.Path, content: bytes) -> None:
     if path.exists():
         return
     part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fchmod(file.fileno(), 0o644)
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)  # what was written of it takes the room that is missing
+        raise

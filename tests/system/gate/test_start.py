@@ -1,8 +1,10 @@
 """What makes the daemon refuse to start: a message that names it, exit status 78, nothing left behind."""
 
 import asyncio
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -80,6 +82,39 @@ def test_guest_binaries_that_are_not_there(daemon, tmp_path):
     status, said = up(daemon, r"native = .*", f'native = "{tmp_path}"')
     assert status == REFUSES
     assert said
+
+
+@pytest.mark.parametrize("spoil", ["index of root", "no directory"])
+def test_a_front_that_can_not_use_its_directory(daemon, spoil):
+    daemon.start()
+    assert daemon.stop() == 0
+    own = daemon.state / "front"
+    if spoil == "index of root":
+        for path in own.glob("index.sqlite*"):
+            path.chmod(0o600)
+            os.chown(path, 0, 0)
+    else:
+        shutil.rmtree(own / "cache")
+        (own / "cache").write_bytes(b"")
+    status, said = up(daemon)
+    assert status == REFUSES
+    assert "the front could not start" in said
+    assert "the service user owns" in said
+
+
+def test_a_state_directory_on_a_full_disk(daemon, tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", full], check=True)
+    try:
+        (full / "filler").write_bytes(bytes(64 << 10))
+        status, said = up(daemon, r"state = .*", f'state = "{full}"')
+    finally:
+        subprocess.run(["umount", full], check=True)
+    assert status == REFUSES
+    assert "No space left" in said
+    assert "Make room" in said
+    assert "Traceback" not in said
 
 
 def test_no_root(daemon):

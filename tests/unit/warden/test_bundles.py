@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import resource
 
 import pytest
 
@@ -152,3 +153,32 @@ async def test_a_helper_that_does_not_answer_is_not_waited_for_forever(monkeypat
     monkeypatch.setattr(bundles, "_HELPER_S", 0.01)
     with pytest.raises(Unavailable, match="did not answer"):
         await Mailbox().ask(ONE, swap=True)
+
+
+async def test_a_bundle_that_can_not_be_archived_is_refused_with_the_remedy(watching):
+    watched, place, archive = watching
+    await next_offer(watched, 0)
+    archive.rmdir()
+    archive.write_bytes(b"")  # nothing can be written below a file
+    place.with_name("part").write_bytes(b"one")
+    place.with_name("part").rename(place)
+    offer = await next_offer(watched, 1)
+    assert offer.digest == ""
+    assert "can't be archived" in offer.refused
+    assert "Make room" in offer.refused
+
+
+def test_what_was_begun_on_a_full_disk_is_removed(tmp_path):
+    with pytest.raises(OSError, match="large"):
+        limited(lambda: bundles.keep(tmp_path / "name", bytes(4096)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def limited(work):
+    """`work` while no file may grow beyond a kilobyte."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, old[1]))
+    try:
+        work()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
