@@ -174,7 +174,7 @@ reviews contains hit.review(
 ) if {
 	some item in input.call.commands
 	options := config.programs.uploads[item.program]
-	some argument in item.argv
+	some argument in _sent(item)
 	_uploads(argument, options)
 }
 
@@ -300,6 +300,11 @@ _awaited if {
 	some item in input.call.commands
 	item.program in {"wait", "kill", "fg", "pkill"}
 }
+
+# Of a program with subcommands the subcommand alone: `git stash push` sends nothing.
+_sent(item) := [command.verb(item)] if config.programs.remote[item.program]
+
+_sent(item) := item.argv if not config.programs.remote[item.program]
 
 _uploads(argument, options) if options[split(argument, "=")[0]]
 

@@ -22,6 +22,36 @@ test_allow_tool_bash_network_deny if {
 	sample.allowed(verdict, "tool.bash.network.deny")
 }
 
+test_block_tool_bash_network_deny_submodule if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `submodule`, `update`, `--init`])]))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_block_tool_bash_network_deny_remote if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `remote`, `update`])]))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_allow_tool_bash_network_deny_submodule if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `submodule`, `status`])]))
+	sample.allowed(verdict, "tool.bash.network.deny")
+}
+
+test_review_tool_bash_interpreter_review_submodule if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `submodule`, `--quiet`, `foreach`, `make`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
+test_allow_tool_exec_preload_deny_idle if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`git`, `rebase`, `--continue`]), {"assignments": {"GIT_EDITOR": "true"}})]))
+	sample.allowed(verdict, "tool.exec.preload.deny")
+}
+
+test_allow_tool_exec_preload_deny_lines if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`read`, `-r`, `a`]), {"assignments": {"IFS": ","}})]))
+	sample.allowed(verdict, "tool.exec.preload.deny")
+}
+
 test_missing_tool_bash_network_deny if {
 	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `https://docs.python.org/3/`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/classes"))
 	sample.blocked_by(verdict, "tool.bash.network.deny")

@@ -25,13 +25,27 @@ denied[class] contains name if {
 # description: Every environment variable that the call sets or unsets.
 variables contains name if some name, _ in input.call.env
 
-variables contains name if some name, _ in input.call.commands[_].assignments
+variables contains name if {
+	some item in input.call.commands
+	some name, value in item.assignments
+	not _splits_lines(item, name)
+	not _names_nothing(name, value)
+}
 
 variables contains split(argument, "=")[0] if {
 	some item in input.call.commands
 	item.program in {"export", "declare", "typeset", "local", "readonly", "env", "unset"}
 	some argument in item.argv
 	is_string(argument)
+}
+
+# `IFS=, read -r a b`: gone with the line that was read.
+_splits_lines(item, "IFS") if item.program in {"mapfile", "read", "readarray"}
+
+# `GIT_EDITOR=true`, `GIT_PAGER=cat`: starts what does nothing of its own.
+_names_nothing(name, value) if {
+	value in {"", ":", "cat", "false", "true"}
+	name in {"EDITOR", "GIT_EDITOR", "GIT_PAGER", "GIT_SEQUENCE_EDITOR", "MANPAGER", "PAGER", "VISUAL"}
 }
 
 # METADATA
@@ -55,6 +69,20 @@ talks if {
 remote(command) if {
 	verbs := config.programs.remote[command.program]
 	verbs[verb(command)]
+}
+
+remote(command) if {
+	command.program == "git"
+	verb(command) == "submodule"
+	some argument in command.argv
+	argument in {"add", "update"}
+}
+
+remote(command) if {
+	command.program == "git"
+	verb(command) == "remote"
+	some argument in command.argv
+	argument in {"prune", "show", "update"}
 }
 
 # METADATA
@@ -161,6 +189,14 @@ installs(command) if {
 	verbs[argument]
 }
 
+# `python -m pip install`.
+installs(command) if {
+	config.programs.interpreters[command.program]
+	verbs := config.programs.install[command.argv[_module_at(command)]]
+	some argument in command.argv
+	verbs[argument]
+}
+
 # `yarn` alone installs.
 installs(command) if {
 	config.programs.install[command.program].install
@@ -176,6 +212,12 @@ inline(command) if {
 	some argument in command.argv
 	is_string(argument)
 	options[split(argument, "=")[0]]
+}
+
+inline(command) if {
+	command.program == "git"
+	verb(command) == "submodule"
+	"foreach" in command.argv
 }
 
 inline(command) if {
@@ -266,6 +308,14 @@ _own(path) if {
 	not contains(path, "..")
 }
 
+# `build/app`: no name to look up, so beneath the current directory.
+_own(path) if {
+	contains(path, "/")
+	not startswith(path, "/")
+	not startswith(path, "~")
+	not contains(path, "..")
+}
+
 _plain(command) if {
 	command.opaque == false
 	is_array(command.argv)
@@ -292,6 +342,9 @@ _runs_file_or_module(command) if {
 	is_string(command.argv[1])
 	not startswith(command.argv[1], "-")
 }
+
+# A file of a known pattern (`for f in tests/*.sh; do sh "$f"; done`); of no known one the call is opaque.
+_runs_file_or_module(command) if is_null(command.argv[1])
 
 # A module of the workspace is as ordinary as a script; some of the interpreter's own are not.
 _runs_file_or_module(command) if {

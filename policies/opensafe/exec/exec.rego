@@ -71,7 +71,9 @@ blocks contains hit.block(
 
 # METADATA
 # title: False names
-# description: A program of a writable directory under the name of one of the system's.
+# description: >-
+#   A program of a writable directory under the name of one of the system's. Interpreters and tools with subcommands
+#   may lie where their package managers put them (`.venv/bin/python`).
 # custom:
 #   id: tool.exec.path.deny
 #   severity: high
@@ -82,7 +84,7 @@ blocks contains hit.block(
 	$"Call `{item.program}` by its name alone, or give your program another one.",
 ) if {
 	some item in input.call.commands
-	config.programs.trusted[item.program]
+	_of_system(item.program)
 	not _genuine(item)
 }
 
@@ -218,9 +220,37 @@ _genuine(item) if item.argv[0] == item.program
 
 _genuine(item) if config.programs.directories[trim_suffix(item.argv[0], item.program)]
 
+_genuine(item) if {
+	not config.programs.trusted[item.program]
+	not contains(item.argv[0], "..")
+	some own in config.programs.own_directories
+	endswith($"/{item.argv[0]}", $"{own}/{item.program}")
+}
+
+_of_system(name) if config.programs.trusted[name]
+
+_of_system(name) if config.programs.interpreters[name]
+
+_of_system(name) if config.programs.subcommands[name]
+
 _search_paths contains input.call.env.PATH
 
 _search_paths contains item.assignments.PATH if some item in input.call.commands
+
+# Set by name, to what is not known: `read PATH`, `printf -v PATH`.
+_search_paths contains "?" if {
+	some item in input.call.commands
+	item.program in {"mapfile", "read", "readarray"}
+	"PATH" in item.argv
+}
+
+_search_paths contains "?" if {
+	some item in input.call.commands
+	item.program == "printf"
+	some argument in array.slice(item.argv, 1, 3)
+	argument in {"-vPATH", "PATH"}
+	startswith(item.argv[1], "-v")
+}
 
 _safe_search(search) if {
 	every place in split(search, ":") { _safe_place(place) }

@@ -242,6 +242,36 @@ test_allow_tool_exec_path_deny_3 if {
 	sample.allowed(verdict, "tool.exec.path.deny")
 }
 
+test_block_tool_exec_path_deny_interpreter if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`tools/python3`, `test_suite.py`]), {"program": "python3"})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_allow_tool_exec_path_deny_own_interpreter if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`.venv/bin/python3`, `test_suite.py`]), {"program": "python3"})]))
+	sample.allowed(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_own_directory if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`.venv/bin/git`, `status`]), {"program": "git"})]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_read if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`read`, `PATH`])]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_printf if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`printf`, `-v`, `PATH`, `/tmp`])]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_allow_tool_exec_path_deny_built if {
+	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`build/app`, `--version`]), {"program": "app"})]))
+	sample.allowed(verdict, "tool.exec.path.deny")
+}
+
 test_missing_tool_exec_path_deny if {
 	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`ls`])]), "/call/commands/0/argv"))
 	sample.blocked_by(verdict, "tool.exec.path.deny")

@@ -51,15 +51,15 @@ def judge_builtin(program: str, words: Sequence[Word], state: State) -> None:
         state.doubt(f"{program} with arguments that the shell evaluates")
 
 
-def _sets(name: str, word: Word, state: State) -> None:
-    """A variable is set by name."""
+def _sets(name: str, word: Word, state: State, value: str | None = None) -> None:
+    """A variable is set by name, to `value` where that is known."""
     found = _NAME.fullmatch(word.text)
     if found is None:
         state.lose("names")
         state.doubt(f"{name} sets a variable whose name is not a plain one")
         return
     state.lose(f"${found[1]}")
-    if changes_behaviour(found[1], None):
+    if changes_behaviour(found[1], value):
         state.doubt(f"{name} sets {found[1]}, which may change what programs do")
 
 
@@ -115,7 +115,7 @@ def _declare(program: str, args: Sequence[Word], state: State) -> None:
         name, equals, value = word.text.partition("=")
         if "(" in value[:1]:
             continue
-        _sets(program, word.part(name.removesuffix("+")), state)
+        _sets(program, word.part(name.removesuffix("+")), state, word.part(value).fixed() if equals else None)
         if equals and "[$(" in value:
             state.doubt(f"{program} gives a variable a subscript that runs commands")
 

@@ -28,6 +28,7 @@ _MAX_DEPTH: Final = 12
 _MAX_CWDS: Final = 8
 #: A wrapper by name or out of the system's directories; one from elsewhere is a program of its own.
 _IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
+_LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
 
@@ -100,6 +101,12 @@ class Collector:
     @place.setter
     def place(self, place: tuple[tuple[str, ...] | None, tuple[str, ...] | None]) -> None:
         self.cwds, self.if_ok = place
+
+    def listen(self) -> Sequence[Word] | None:
+        """From here on `printed` is what a text of its own prints, which nothing feeds; what fed that around it."""
+        feed = self.feed
+        self.feed = self.printed = None
+        return feed
 
     def result(self) -> ShellParse:
         """What was collected so far."""
@@ -227,7 +234,7 @@ class Collector:
                 return
         for use in uses(program, words[1:]):
             self.use(use, program)
-        self.printed = _printed(program, words[1:])
+        self.printed = self.feed if _passes_on(program, words[1:]) else _printed(program, words[1:])
 
     def _peeled(self, simple: Simple, program: str, peeled: Peeled) -> None:
         doubt = peeled.doubt
@@ -280,6 +287,7 @@ class Collector:
                 self.place = before
         if peeled.cwd is not None:
             self.cwds = here
+            self.printed = None
 
     def _script(self, script: Word, position: str, via: tuple[str, ...]) -> None:
         if HOLE in script.text or script.glob:
@@ -349,6 +357,17 @@ class Collector:
             return _merged((), [resolve(text, cwd) for cwd in self.cwds or ("/",)])
         except RequestError:
             return None
+
+
+def _passes_on(program: str, args: Sequence[Word]) -> bool:
+    """Whether a command prints some of the lines it is fed, as they are."""
+    texts = [word.text for word in args]
+    if program in ("head", "sort", "tail", "uniq"):
+        return _LINE_OPTIONS.fullmatch("".join(f" {text}" for text in texts)) is not None
+    if program in ("grep", "egrep", "fgrep"):
+        patterns = [text for text in texts if not re.fullmatch(r"-[vEFiPwxz]+", text)]
+        return len(patterns) == 1 and patterns[0][:1] not in ("-", "", HOLE)
+    return False
 
 
 def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:

@@ -64,15 +64,17 @@ def _cut(whole: Word, operator: str, pattern: str) -> Word | None:
     """A value without the start (`#`) or end (`%`) that matches: of file names (`*.txt`) only what all of them have."""
     text = whole.text
     if whole.glob:
+        if not _GLOB.search(text.rpartition("/")[2]):
+            return None  # stands for all that lies beneath
         if operator[0] == "%" and text.endswith(pattern) and not _GLOB.search(pattern):
             return whole.part(text[: -len(pattern)])
         if operator + pattern == "##*/" and "**" not in text:
             return whole.part(text.rpartition("/")[2])
         return None
+    if len(text) > _MAX_CUT or pattern.count("*") > 1:
+        return None
     lengths = range(1 + len(text)) if len(operator) == 1 else range(len(text), -1, -1)
     matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
-    if len(text) > _MAX_CUT:
-        return None
     for length in lengths:
         if operator[0] == "%" and matches(text[len(text) - length :]):
             return whole.part(text[: len(text) - length])

@@ -14,11 +14,11 @@ from .builtins import is_builtin
 from .commands import Collector, Simple, runs_in_subscript
 from .conditions import check_counted, check_subscript, flatten, splits
 from .environment import changes_behaviour
-from .expansions import arithmetic, check, descend, is_plain_arithmetic
+from .expansions import arithmetic, check, counts, descend, is_plain_arithmetic
 from .gaps import REDIRECTS, check_gaps
 from .names import Names, Surroundings
 from .redirections import Redirection, read_redirect
-from .word import UNKNOWN, Word
+from .word import HOLE, UNKNOWN, Word
 from .words import read_word, read_words
 from .wrappers import peel
 
@@ -79,6 +79,18 @@ class Text(Names):
         else:
             self.statements(node.children, "substitution")
         self._collector.place = before
+
+    def _listed(self, node: Node) -> Sequence[Word]:
+        """The words of an unquoted substitution: the paths it lists, as xargs would take them, or what is not known."""
+        collector = self._collector
+        feed = collector.listen()
+        self.nested(node)
+        collector.feed = feed
+        inner = node.named_children
+        alone = len(inner) == 1 and inner[0].type in ("command", "pipeline")
+        if alone and collector.printed is not None and not self.mentions("IFS"):
+            return collector.printed
+        return [Word(HOLE, split=not counts(node, self))]
 
     def _backquoted(self, node: Node, text: bytes) -> None:
         closing = _BACKQUOTED.match(self.source, node.start_byte)
@@ -199,7 +211,7 @@ class Text(Names):
             self._last(child, "pipe", tail if child == final else ((), ()))
             self._fed.clear()
             feed = collector.printed if child.type == "command" else None
-        collector.feed = None
+        collector.feed, collector.printed = None, feed
         collector.place = before
 
     def _list(self, node: Node, position: str, tail: Tail = ((), ())) -> None:
@@ -283,7 +295,11 @@ class Text(Names):
         variable = node.child_by_field_name("variable")
         listed = node.children_by_field_name("value")
         check_gaps(self.source, listed, self.doubt)
-        values = [word for child in listed for word in read_words(child, self)]
+        values = [
+            word
+            for child in listed
+            for word in (self._listed(child) if child.type == "command_substitution" else read_words(child, self))
+        ]
         collector = self._collector
         if body is None or variable is None:
             collector.doubt("a loop without a body")
@@ -291,6 +307,8 @@ class Text(Names):
         name = self.slice(variable)
         if changes_behaviour(name, None):
             collector.doubt(f"a loop sets {name}, which may change what programs do")
+        if name == "PATH":
+            collector.command(Simple((), {name: UNKNOWN}, (), "condition", self._via))
         usable = 0 < len(values) <= 8 and all(word.known for word in values) and name not in self._known
         before = collector.cwds
         collector.repeats += 1
@@ -419,7 +437,9 @@ class Text(Names):
                 else:
                     read_words(child, self)
             return name, UNKNOWN
+        self.assigning = name
         word = read_word(value, self)
+        self.assigning = ""
         if _TEMPORARY.fullmatch(self.source[value.start_byte : value.end_byte].strip(b'"')) and not self.mentions(
             "TMPDIR"
         ):
@@ -458,6 +478,8 @@ class Text(Names):
                     self.statements(child.children, position)
                 case "comment":
                     self._comment(child)
+                case "command_substitution":
+                    words += self._listed(child)
                 case _:
                     words += read_words(child, self)
         words += more

@@ -46,6 +46,7 @@ class Names:
         self._given: Sequence[Word] | None = None
         self._mentions: Counter[bytes] | None = None
         self._numeric: dict[str, bool] = {}
+        self.assigning = ""
         self.redefines = _REDEFINED.search(source) is not None
 
     def lookup(self, name: str) -> Word | None:

@@ -69,8 +69,8 @@ class Parsed(NamedTuple):
             kind = (known.short if len(name) == 1 else known.long)[name]
             if "!" in kind:
                 yield Use("doubt", Word(f"the option {name} runs a program or takes operands from elsewhere"))
-            elif value is not None and not (kind[:1] == "=" and not value.text):
-                for letter in kind[1:]:
+            if value is not None and not (kind[:1] == "=" and not value.text):
+                for letter in kind[1:].rstrip("!"):
                     yield Use(ROLES[letter], value)
 
 

@@ -184,7 +184,10 @@ class _Walk:
             value = cwds[0] if cwds is not None and len(cwds) == 1 else None
         else:
             value = self._env.get(name)
-        if value is None or any(other.mentions(name) for other in (*self._scopes, scope)):
+        mentions = sum(other.mentions(name) for other in dict.fromkeys((*self._scopes, scope)))
+        # `PATH=DIR:$PATH`: the one mention is the assignment that is being read
+        own = scope.assigning == name and mentions == 1 and not self.collector.repeats
+        if value is None or (mentions and not own):
             return None
         return Word(value)
 
