@@ -252,6 +252,27 @@ _search_paths contains "?" if {
 	startswith(item.argv[1], "-v")
 }
 
+_search_paths contains "?" if {
+	some item in input.call.commands
+	item.program == "unset"
+	"PATH" in item.argv
+}
+
+# `export "PATH=/tmp"`: a word, not an assignment.
+_search_paths contains trim_prefix(argument, "PATH=") if {
+	some item in input.call.commands
+	item.program in {"declare", "export", "local", "readonly", "typeset"}
+	some argument in item.argv
+	startswith(argument, "PATH=")
+}
+
+_search_paths contains "?" if {
+	some item in input.call.commands
+	item.program in {"declare", "export", "local", "readonly", "typeset"}
+	some argument in item.argv
+	startswith(argument, "PATH+=")
+}
+
 _safe_search(search) if {
 	every place in split(search, ":") { _safe_place(place) }
 }

@@ -262,6 +262,21 @@ test_block_tool_exec_path_deny_read if {
 	sample.blocked_by(verdict, "tool.exec.path.deny")
 }
 
+test_block_tool_exec_path_deny_unset if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`unset`, `PATH`])]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_export if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`export`, `PATH=/tmp:/bin`])]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_block_tool_exec_path_deny_export_more if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`export`, `PATH+=:/tmp`])]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
 test_block_tool_exec_path_deny_printf if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`printf`, `-v`, `PATH`, `/tmp`])]))
 	sample.blocked_by(verdict, "tool.exec.path.deny")

@@ -18,18 +18,30 @@ _MAX_BRACE_DEPTH: Final = 16
 class _Pieces:
     """The state of one word under construction."""
 
-    __slots__ = ("brace", "glob", "out", "split")
+    __slots__ = ("brace", "glob", "listed", "out", "split")
 
     def __init__(self) -> None:
         self.out: list[str] = []
         self.glob = False
         self.brace = False
         self.split = False
+        self.listed: list[int] = []
 
     def add(self, word: Word) -> None:
+        if word.glob:
+            self.listed.append(len(self.out))
         self.out.append(word.text)
         self.glob |= word.glob
         self.split |= word.split
+
+    def text(self) -> str:
+        """The pieces together. A name put behind a path, or cut from what lies beneath it, is not known."""
+        for at in self.listed:
+            text, before = self.out[at], "".join(self.out[:at])
+            beneath = not _GLOB.search(text)
+            if (beneath and len("".join(self.out)) > len(text)) or ("/" in text and before[:1] in ("/", ".")):
+                self.out[at] = HOLE
+        return "".join(self.out)
 
     def hole(self, *, quoted: bool = False) -> None:
         self.out.append(HOLE)
@@ -58,7 +70,7 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
         return [UNKNOWN] if arguments is None else list(arguments)
     pieces = _Pieces()
     _piece(node, scope, pieces)
-    text = "".join(pieces.out)
+    text = pieces.text()
     if pieces.brace and _BRACES.search(source):
         if len(source) > _MAX_BRACED or not _PLAIN_BRACES.fullmatch(source):
             return [UNKNOWN]
