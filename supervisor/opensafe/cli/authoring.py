@@ -35,6 +35,14 @@ def build(
     key: Annotated[
         pathlib.Path | None, typer.Option("--key", metavar="FILE", help="The private key to sign with.")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Build again when the sources change, under the next number, until ended.")
+    ] = False,
+    activate: Annotated[
+        bool,
+        typer.Option("--activate", help="Put each build in force, under a number above the daemon's. Needs --key."),
+    ] = False,
+    principal: options.Principal = None,
     opa: Opa = OPA,
     json: options.Json = False,
 ) -> int:
@@ -42,6 +50,37 @@ def build(
 
     Stops at the first step that fails and then writes nothing. The same sources give the same bytes.
     """
+    from opensafe.errors import InvalidArgument, OpenSafeError
+
+    from . import bundles, exits, present
+    from .watching import changes
+
+    if activate and key is None:
+        raise InvalidArgument("a bundle that is not signed can't be put in force", remedy="Name a private key: --key.")
+
+    def once() -> int:
+        nonlocal number
+        if activate:
+            number = max(number, bundles.number_in_force(principal) + 1)
+        _build(opa, policies, out, number, key, json)
+        number += 1
+        return bundles.activate(out, principal, json) if activate else exits.Exit.OK
+
+    if not watch:
+        return once()
+    for _ in changes(policies):
+        try:
+            once()
+        except OpenSafeError as error:  # the next change may mend it
+            present.say(str(error))
+    return exits.Exit.OK
+
+
+def _build(
+    opa: pathlib.Path, policies: pathlib.Path, out: pathlib.Path, number: int, key: pathlib.Path | None, json: bool
+) -> None:
+    import sys
+
     from opensafe.policy.build import build as build_bundle
     from opensafe.policy.keys import read_private
 
@@ -63,7 +102,7 @@ def build(
     else:
         signed = f"signed by {bundle.key}" if bundle.key else "NOT SIGNED: no daemon loads it"
         present.out(f"{out}: revision {bundle.revision}, {signed}, sha256 {bundle.digest}")
-    return 0
+    sys.stdout.flush()  # somebody may be waiting at a pipe
 
 
 def lint(policies: Policies = POLICIES, opa: Opa = OPA, json: options.Json = False) -> int:

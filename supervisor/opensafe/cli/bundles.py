@@ -59,6 +59,13 @@ def sign(
     return 0
 
 
+def number_in_force(principal: str | None) -> int:
+    """The number of the daemon's bundle. Raises OpenSafeError."""
+    from .connect import ask
+
+    return ask(principal, lambda client: client.status()).bundle_number
+
+
 def activate(
     file: Annotated[pathlib.Path, typer.Argument(metavar="FILE", help="A signed bundle.")],
     principal: options.Principal = None,
@@ -67,6 +74,7 @@ def activate(
     """Put a bundle in the daemon's place for it, whole or not at all, and wait for its word: in force, or refused."""
     import asyncio
     import hashlib
+    import sys
 
     from opensafe.errors import Unavailable
     from opensafe.policy import archive
@@ -109,4 +117,5 @@ def activate(
         present.out(f"ACTIVATED  revision {settled.revision} in {settled.took_ms} ms")
     else:
         present.out(f"REFUSED    {settled.reason}\nThe last good bundle stays in force.")
+    sys.stdout.flush()  # somebody may be waiting at a pipe
     return exits.Exit.OK if settled.activated else exits.Exit.GOAL_MISSED
