@@ -52,6 +52,21 @@ test_allow_tool_exec_preload_deny_lines if {
 	sample.allowed(verdict, "tool.exec.preload.deny")
 }
 
+test_block_tool_bash_network_deny_behind_settings if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `--no-pager`, `-c`, `color.ui=false`, `-C`, `lib`, `push`])]))
+	sample.blocked_by(verdict, "tool.bash.network.deny")
+}
+
+test_allow_tool_bash_network_deny_behind_settings if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `-c`, `user.name=a`, `-c`, `user.email=b`, `commit`, `-m`, `push`])]))
+	sample.allowed(verdict, "tool.bash.network.deny")
+}
+
+test_review_tool_bash_interpreter_review_cluster if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-lane`, `system("id")`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}
+
 test_missing_tool_bash_network_deny if {
 	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`curl`, `https://docs.python.org/3/`])], "hosts": [sample.host("docs.python.org", ["allowed"])]}), "/call/hosts/0/classes"))
 	sample.blocked_by(verdict, "tool.bash.network.deny")

@@ -292,6 +292,9 @@ _no_operand(command) if {
 	}
 }
 
+# `python3 - a b`: the operands are the text's.
+_no_operand(command) if command.argv[1] == "-"
+
 _has_code(command, language) if {
 	language in {"awk", "sql"}
 	count(command.argv) > 1
@@ -300,6 +303,13 @@ _has_code(command, language) if {
 _has_code(command, _) if {
 	some argument in command.argv
 	argument in {"-c", "-e", "-p", "-E", "-r", "-pe", "-ne", "--eval", "--print"}
+}
+
+# `perl -lane CODE`: the last letter of a cluster.
+_has_code(command, language) if {
+	language in {"perl", "ruby"}
+	some argument in command.argv
+	regex.match(`^-[a-zA-Z0-9.]*[eE]$`, argument)
 }
 
 _own(path) if {
@@ -326,12 +336,18 @@ _plain(command) if {
 # METADATA
 # title: Subcommand
 # description: What stands behind a program's name and the options that are often before it.
-verb(command) := command.argv[1] if not command.argv[1] in {"-C", "-c", "--no-pager"}
+verb(command) := [argument |
+	some at, argument in array.slice(command.argv, 0, 16)
+	at > 0
+	not _leads(command, at)
+][0]
 
-verb(command) := command.argv[2] if command.argv[1] == "--no-pager"
+_leads(command, at) if {
+	command.argv[at] in {"--no-daemon", "--no-pager", "--offline", "--quiet", "--silent", "-C", "-c", "-o", "-q", "-s"}
+}
 
 # A setting that would start a program is opaque.
-verb(command) := command.argv[3] if command.argv[1] in {"-C", "-c"}
+_leads(command, at) if command.argv[at - 1] in {"-C", "-c"}
 
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
 _runs_file_or_module(command) if count(command.argv) == 1
@@ -356,7 +372,8 @@ _runs_file_or_module(command) if {
 _runs_file_or_module(command) if {
 	command.argv[1] in {
 		"--version", "-V", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-pe", "-ne",
-		"-jar", "-cp", "--test", "--check", "--help", "-h", "-l", "-x", "-B", "-I", "-O", "-OO", "-W", "-X", "-q", "-s",
+		"-jar", "-cp", "--test", "--experimental-vm-modules", "--enable-source-maps", "--no-warnings",
+		"-pi", "-pie", "-ni", "-le", "-lne", "-nle", "-lpe", "-ane", "-lane", "-0pe", "-i.bak", "--check", "--help", "-h", "-l", "-x", "-B", "-I", "-O", "-OO", "-W", "-X", "-q", "-s",
 	}
 	not "-m" in command.argv
 }

@@ -308,6 +308,8 @@ def _verb(verb: str, rest: Sequence[Word], operands: Sequence[Word]) -> Iterator
         else:
             name = re.split(r"[/:]", operands[0].text.rstrip("/"))[-1].removesuffix(".git")
             yield Use("write", Word(name) if name and HOLE not in name else Word("."))
+    elif verb == "rm" and any(word.text == "--cached" for word in rest):
+        pass  # the work tree is left alone
     elif verb in ("rm", "clean"):
         yield from (Use("delete", word) for word in operands)
         if verb == "clean" and not operands:
