@@ -5,7 +5,7 @@ track of what decides what a word means: variables set once to a known value, fu
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from tree_sitter import Node
@@ -18,6 +18,7 @@ from .expansions import arithmetic, check, counts, descend, is_plain_arithmetic
 from .gaps import REDIRECTS, check_gaps
 from .names import Names, Surroundings
 from .redirections import Redirection, read_redirect
+from .syntax import assigned, at_top, gap, join, leaves
 from .word import HOLE, UNKNOWN, Word
 from .words import read_word, read_words
 from .wrappers import peel
@@ -237,7 +238,7 @@ class Text(Names):
                 succeeded = collector.if_ok
                 collector.if_ok = collector.cwds
                 self._last(part, position, tail if part is final else ((), ()))
-                if _leaves(self.source[part.start_byte : part.end_byte]):
+                if leaves(self.source[part.start_byte : part.end_byte]):
                     collector.cwds = collector.if_ok = succeeded
                 else:
                     collector.if_ok = collector.cwds
@@ -258,7 +259,7 @@ class Text(Names):
                 if child.type in ("elif_clause", "else_clause"):
                     collector.cwds = before
                 self.statement(child, "condition")
-                joined = _join(joined, collector.cwds)
+                joined = join(joined, collector.cwds)
         collector.cwds = joined
 
     def _loop(self, node: Node) -> None:
@@ -330,7 +331,7 @@ class Text(Names):
                 for pattern in patterns:
                     self._expression(pattern)
                 self.statements([part for part in child.children if part not in patterns], "condition", whole=False)
-                joined = _join(joined, collector.cwds)
+                joined = join(joined, collector.cwds)
             elif child.is_named:
                 read_words(child, self)
         collector.cwds = joined
@@ -348,7 +349,7 @@ class Text(Names):
             self.doubt("a function without a body")
             return
         known = _FUNCTION_NAME.fullmatch(text) and not is_builtin(text) and text not in _RESERVED
-        sure = known and peel(text, [Word(text)]) is None and position == "top" and _at_top(node) and not redirects
+        sure = known and peel(text, [Word(text)]) is None and position == "top" and at_top(node) and not redirects
         sure = sure and not self._collector.repeats
         self._collector.lose(f"{text}()", anytime=not sure)
         if sure:
@@ -398,7 +399,7 @@ class Text(Names):
                 if self._via:
                     self._collector.lose(f"${name}", anytime=True)
                 first = (
-                    name not in self._known and position == "top" and _at_top(node) and not _SHELL_SETS.fullmatch(name)
+                    name not in self._known and position == "top" and at_top(node) and not _SHELL_SETS.fullmatch(name)
                 )
                 self._known[name] = value if first else UNKNOWN
         self._collector.command(Simple((), found, (), position, self._via))
@@ -412,7 +413,7 @@ class Text(Names):
                 name, value = self._assignment(child)
                 found[name] = value
                 self._known[name] = UNKNOWN
-                words.append(_assigned(name, value))
+                words.append(assigned(name, value))
             elif not child.is_named:
                 words.append(Word(child.type))
             else:
@@ -493,7 +494,7 @@ class Text(Names):
         """A statement with redirections. The grammar hangs words behind a redirection onto it: they are arguments."""
         extra: list[Word] = []
         body: Node | None = None
-        if len(node.children) == 2 and _LOST_DASH.fullmatch(self.source, *_gap(*node.children)):
+        if len(node.children) == 2 and _LOST_DASH.fullmatch(self.source, *gap(*node.children)):
             extra.append(Word("-"))  # `cat - <<E`: the grammar loses the dash
         else:
             check_gaps(self.source, node.children, self.doubt)
@@ -595,32 +596,3 @@ _STATEMENTS: Final = frozenset(
      "case_statement", "function_definition", "variable_assignment", "variable_assignments",
      "declaration_command", "unset_command", "test_command", "do_group"}
 )  # fmt: skip
-
-
-def _gap(first: Node, second: Node) -> tuple[int, int]:
-    return first.end_byte, second.start_byte
-
-
-def _assigned(name: str, value: Word) -> Word:
-    return Word(f"{name}={value.text}")
-
-
-def _at_top(node: Node) -> bool:
-    parent = node.parent
-    if parent is not None and parent.type == "list" and parent.children[0] == node:  # first of `a && b`
-        return _at_top(parent)
-    if parent is not None and parent.type == "redirected_statement" and node.type == "list":  # the last one's
-        return _at_top(parent)
-    return parent is not None and parent.type == "program"
-
-
-def _join(first: Iterable[str] | None, second: Iterable[str] | None) -> tuple[str, ...] | None:
-    if first is None or second is None:
-        return None
-    joined = tuple(dict.fromkeys((*first, *second)))
-    return joined if len(joined) <= 8 else None
-
-
-def _leaves(statement: bytes) -> bool:
-    """Whether a statement surely ends the script: only then does `cd X || …` settle the directory."""
-    return re.fullmatch(rb"(exit|return)(\s+\d+)?", statement.strip()) is not None
