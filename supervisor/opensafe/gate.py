@@ -40,7 +40,7 @@ from opensafe.model.ids import CALL_ID_MAX, is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, SandboxInput
 from opensafe.model.records import OutcomeRecord
-from opensafe.normalize.tools import Registry
+from opensafe.normalize.site_tools import elsewhere
 from opensafe.state.rows import CallRow, ReviewRow
 from opensafe.state.store import Store
 from opensafe.telemetry import semconv
@@ -58,7 +58,6 @@ class Gate:
 
     def __init__(
         self,
-        registry: Registry,
         judge: Judge,
         log: AuditLog,
         store: Store,
@@ -70,7 +69,6 @@ class Gate:
         caps: Caps,
         principals: Mapping[str, Principal],
     ) -> None:
-        self._registry = registry
         self._judge = judge
         self._log = log
         self._store = store
@@ -184,7 +182,7 @@ class Gate:
         arrived = time.monotonic_ns()
         session = self._sessions.require(principal, session_id)
         self._flow.take(principal.name, len(arguments_json))
-        call = self._registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
+        call = self._judge.registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
         with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
             judged = await self._judge.judge(
                 Ask(purpose="query", principal=principal, session=session, call=call, arrived_ns=arrived)
@@ -274,7 +272,10 @@ class Gate:
                 value=submission.call_id,
                 limit=f"1 to {CALL_ID_MAX} characters",
             )
-        return self._registry.validate(
+        registry = self._judge.registry
+        if registry.spec(submission.tool).elsewhere:
+            raise elsewhere(submission.tool)
+        return registry.validate(
             submission.call_id, submission.tool, submission.arguments_json, self._caps.arguments_bytes
         )
 
@@ -293,7 +294,7 @@ class Gate:
 
     def _restore(self, submission: Submission, call: ToolCall, row: CallRow | None = None) -> LiveCall:
         row = row or self._store.call(submission.session_id, submission.call_id)
-        live = LiveCall(submission, call, Stdin.of(self._registry.stdin(call)), self._caps.retained_output_bytes)
+        live = LiveCall(submission, call, Stdin.of(self._judge.registry.stdin(call)), self._caps.retained_output_bytes)
         if row is None:
             raise Conflict("the call is not on record", value=submission.call_id)
         verdict = Verdict(
@@ -326,14 +327,14 @@ class Gate:
             raise LimitExceeded(
                 "calls under way hold too many bytes of arguments", value=held, limit=_ARGUMENTS_UNDER_WAY
             )
-        if submission.stdin and self._registry.stdin(call) is not None:
+        if submission.stdin and self._judge.registry.stdin(call) is not None:
             raise InvalidArgument(
                 "the tool feeds standard input itself", value=call.tool, remedy="Send it without stdin."
             )
         self._reviews.admit(len(submission.arguments_json))
 
     def _stdin(self, submission: Submission, call: ToolCall) -> Stdin:
-        return Stdin() if submission.stdin else Stdin.of(self._registry.stdin(call))
+        return Stdin() if submission.stdin else Stdin.of(self._judge.registry.stdin(call))
 
     def _ask(self, live: LiveCall, approval: ApprovalInput | None) -> Ask:
         submission = live.submission

@@ -4,7 +4,7 @@ import hashlib
 import json
 import pathlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -66,11 +66,13 @@ def site_bundle(
     change: Callable[[dict[str, Any]], object] = lambda _: None,
     rego: Mapping[str, tuple[str, str]] | None = None,
     without: str = "",
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """A bundle of this checkout's policies as a site would change them, and the file of the key that signed it.
 
     change: is handed the settings (the files of policies/data by name). rego: file below policies/opensafe -> a text in
-    it and what shall stand in its place. without: a rule that the bundle's self-test then can't ask for.
+    it and what shall stand in its place. without: a rule that the bundle's self-test then can't ask for. tools: the
+    site's tool manifest.
     """
     policies = directory / f"policies-{number}"
     shutil.copytree(_ROOT / "policies", policies, ignore=shutil.ignore_patterns("cases"))
@@ -86,6 +88,8 @@ def site_bundle(
     vectors = policies / "vectors.json"
     kept = [vector for vector in json.loads(vectors.read_text()) if without not in vector["rules"]]
     vectors.write_text(json.dumps(kept))
+    if tools:
+        (policies / "tools.json").write_text(json.dumps(tools))
     members = build.assemble(Sources(_OPA, policies), policies, number)
     bundle, key = directory / f"{number}.bundle.tar.gz", directory / "key.pub"
     bundle.write_bytes(archive.pack(sign.signed(members, KEY)))

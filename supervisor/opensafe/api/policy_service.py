@@ -59,7 +59,13 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
     ) -> policy_pb2.BeginResponse:
         """A verdict and, where it is allow, a permit."""
         judged = await self._permits.begin(
-            self._principal, request.session_id, request.call_id, request.tool, request.arguments_json
+            self._principal,
+            request.session_id,
+            request.call_id,
+            request.tool,
+            request.arguments_json,
+            description_digest=request.description_digest,
+            pinned_digest=request.pinned_digest,
         )
         return policy_pb2.BeginResponse(
             decision=convert.decision(judged.verdict), permit=judged.permit, expires_unix_ns=judged.expires_us * 1000

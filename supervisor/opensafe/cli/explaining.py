@@ -128,7 +128,6 @@ def _find(state: pathlib.Path, wanted: str) -> "DecisionRecord":
 
 def _judged(path: pathlib.Path, tool: str, arguments: dict[str, Any], roles: list[str]) -> "Explanation":
     from opensafe.model.decision import Action
-    from opensafe.normalize.tools import DEFAULT_REGISTRY
     from opensafe.policy.engine import Engine
     from opensafe.policy.explain import explain as explained
     from opensafe.policy.explain import reference_of
@@ -150,7 +149,7 @@ def _judged(path: pathlib.Path, tool: str, arguments: dict[str, Any], roles: lis
     )
     engine = Engine(bundle, deadline_ms=1000)
     try:
-        entrypoint, question = question_of(case, DEFAULT_REGISTRY, engine.tables)
+        entrypoint, question = question_of(case, engine.registry, engine.tables)
         return explained(reference_of(bundle), entrypoint, question, engine.evaluate(entrypoint, question))
     finally:
         engine.close()

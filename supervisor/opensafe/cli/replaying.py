@@ -56,7 +56,6 @@ def replay(
     Calls are read anew from their sealed arguments with the candidate's own classes of paths and hosts; session,
     budget and approval are taken as recorded. Allowed, reviewed and blocked calls count alike.
     """
-    from opensafe.normalize.tools import DEFAULT_REGISTRY
     from opensafe.policy.compare import compare
     from opensafe.policy.engine import Engine
 
@@ -70,7 +69,6 @@ def replay(
         with present.steps() as step:
             found = compare(
                 engine,
-                DEFAULT_REGISTRY,
                 _decisions(state, _moment(since)),
                 keep=keep,
                 seen=lambda number: step(f"{number} calls") if number % 500 == 0 else None,

@@ -34,7 +34,6 @@ def run(state: pathlib.Path, *, replay: bool, trust: Sequence[pathlib.Path] = ()
 
 
 def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[int, list[Finding]]:
-    from opensafe.normalize.tools import DEFAULT_REGISTRY
     from opensafe.policy import keys
     from opensafe.policy.location import archived_keys
     from opensafe.policy.replay import Replayer
@@ -46,7 +45,7 @@ def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[int, li
         done += 1
 
     files = trust or archived_keys(state)
-    replayer = Replayer(state, DEFAULT_REGISTRY, keys.trust_files(files) if files else {})
+    replayer = Replayer(state, keys.trust_files(files) if files else {})
     try:
         diverged = replayer.replay(_allows(state), seen)
     finally:

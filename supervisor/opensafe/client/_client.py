@@ -224,10 +224,28 @@ class Client:
         request = policy_pb2.DecideRequest(session_id=session_id, tool=tool, arguments_json=encode_arguments(arguments))
         return _wire.verdict((await self._ask(self._policy.Decide(request))).decision)
 
-    async def begin(self, session_id: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Permit:
-        """Judge a call that runs elsewhere; with a yes comes a permit for one run. `finish` it before it expires."""
+    async def begin(
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        description_digest: str = "",
+        pinned_digest: str = "",
+    ) -> Permit:
+        """Judge a call that runs elsewhere; with a yes comes a permit for one run. `finish` it before it expires.
+
+        description_digest, pinned_digest: of the tool's description and schema as you were shown them, and as they
+        were approved: policy blocks where they differ.
+        """
         request = policy_pb2.BeginRequest(
-            session_id=session_id, call_id=call_id, tool=tool, arguments_json=encode_arguments(arguments)
+            session_id=session_id,
+            call_id=call_id,
+            tool=tool,
+            arguments_json=encode_arguments(arguments),
+            description_digest=description_digest,
+            pinned_digest=pinned_digest,
         )
         answer = await self._ask(self._policy.Begin(request))
         return Permit(

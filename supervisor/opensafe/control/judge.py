@@ -38,6 +38,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be judged. `call` for a tool call, `spec` for a sandbox; exactly one of them.
 
     purpose: `call`, `permit`, `query` or `sandbox`, as in DecisionRecord. stdin: the client streams standard input.
+    description_digest, pinned_digest: what the client states of the tool's description, as in CallInput.
     arrived_ns: time.monotonic_ns().
     """
 
@@ -46,6 +47,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionRow
     call: ToolCall | None = None
     stdin: bool = False
+    description_digest: str = ""
+    pinned_digest: str = ""
     spec: SandboxSpec | None = None
     sandbox: SandboxInput = SandboxInput()
     approval: ApprovalInput | None = None
@@ -84,7 +87,6 @@ class Judge:
 
     def __init__(
         self,
-        registry: Registry,
         engine: Engine,
         bundle: Bundle,
         log: AuditLog,
@@ -93,7 +95,6 @@ class Judge:
         review_ttl_s: int,
         permit_ttl_s: int,
     ) -> None:
-        self.registry = registry
         self.bundle = bundle
         self._engine = engine
         self._log = log
@@ -101,6 +102,11 @@ class Judge:
         self._tracing = tracing
         self._review_ttl_us = review_ttl_s * 10**6
         self._permit_ttl_us = permit_ttl_s * 10**6
+
+    @property
+    def registry(self) -> Registry:
+        """The tools of the bundle in force, its own and the built-in ones."""
+        return self._engine.registry
 
     def enforce(self, engine: Engine, bundle: Bundle) -> None:
         """Judge by this engine from the next call on. Nobody asks the one before any more: no evaluation awaits."""
@@ -189,7 +195,7 @@ class Judge:
         return PolicyInput(
             id=decision_id,
             kind="call" if call else "sandbox",
-            call=self._call(call, stdin=ask.stdin) if call else _NO_CALL,
+            call=self._call(call, ask) if call else _NO_CALL,
             principal=ask.principal,
             session=session,
             budget=budget,
@@ -197,8 +203,15 @@ class Judge:
             approval=ask.approval,
         )
 
-    def _call(self, call: ToolCall, *, stdin: bool) -> CallInput:
-        return call_input(call, self.registry.facts(call, self._engine.tables), stdin=stdin)
+    def _call(self, call: ToolCall, ask: Ask) -> CallInput:
+        return call_input(
+            call,
+            self.registry.facts(call, self._engine.tables),
+            self.registry.spec(call.tool),
+            stdin=ask.stdin,
+            description_digest=ask.description_digest,
+            pinned_digest=ask.pinned_digest,
+        )
 
     def _evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
         try:

@@ -5,6 +5,7 @@ lost, because nobody knows what its tool did.
 """
 
 import asyncio
+import re
 import time
 from typing import Final
 
@@ -15,7 +16,6 @@ from opensafe.model.calls import Principal
 from opensafe.model.ids import is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import OutcomeRecord
-from opensafe.normalize.tools import Registry
 from opensafe.state.rows import CallRow
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
@@ -26,6 +26,7 @@ from .sessions import Sessions
 
 #: How a tool elsewhere may have ended.
 REPORTABLE: Final = frozenset({OutcomeKind.EXITED, OutcomeKind.SIGNALLED, OutcomeKind.CANCELLED, OutcomeKind.LOST})
+_DIGEST: Final = re.compile(r"[A-Za-z0-9:+/=_.-]{0,128}")
 
 
 class Permits:
@@ -33,7 +34,6 @@ class Permits:
 
     def __init__(
         self,
-        registry: Registry,
         judge: Judge,
         log: AuditLog,
         store: Store,
@@ -41,7 +41,6 @@ class Permits:
         tracing: Tracing,
         caps: Caps,
     ) -> None:
-        self._registry = registry
         self._judge = judge
         self._log = log
         self._store = store
@@ -52,14 +51,32 @@ class Permits:
         self._changed = asyncio.Event()
 
     async def begin(
-        self, principal: Principal, session_id: str, call_id: str, tool: str, arguments_json: bytes
+        self,
+        principal: Principal,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        arguments_json: bytes,
+        *,
+        description_digest: str = "",
+        pinned_digest: str = "",
     ) -> Judged:
-        """Judge the call; `permit` is set where it is allowed. A used call_id raises Conflict: permits run once."""
+        """Judge the call; `permit` is set where it is allowed. A used call_id raises Conflict: permits run once.
+
+        description_digest, pinned_digest: of the tool's description as the client was shown it, and as it was approved.
+        """
         arrived = time.monotonic_ns()
         session = self._sessions.require(principal, session_id)
         if not is_call_id(call_id):
             raise InvalidArgument("call_id is not well formed", value=call_id)
-        call = self._registry.validate(call_id, tool, arguments_json, self._caps.arguments_bytes)
+        for digest in (description_digest, pinned_digest):
+            if not _DIGEST.fullmatch(digest):
+                raise InvalidArgument(
+                    "a digest of a description is not well formed",
+                    value=digest[:80],
+                    limit="128 letters, digits and signs of base64",
+                )
+        call = self._judge.registry.validate(call_id, tool, arguments_json, self._caps.arguments_bytes)
         key = f"{session_id}/{call_id}"
         if self._store.call(session_id, call_id) is not None or key in self._busy:
             raise Conflict("the call_id is used", value=call_id, remedy="Choose a fresh call_id.")
@@ -67,7 +84,15 @@ class Permits:
         try:
             with self._tracing.tool(tool, session_id, session.trace_id, call_id, {}):
                 judged = await self._judge.judge(
-                    Ask(purpose="permit", principal=principal, session=session, call=call, arrived_ns=arrived)
+                    Ask(
+                        purpose="permit",
+                        principal=principal,
+                        session=session,
+                        call=call,
+                        description_digest=description_digest,
+                        pinned_digest=pinned_digest,
+                        arrived_ns=arrived,
+                    )
                 )
         finally:
             self._busy.discard(key)

@@ -21,7 +21,6 @@ from opensafe.model.decision import Action, Decision
 from opensafe.model.ids import now_us
 from opensafe.model.records import Bundle, CandidateRecord, DecisionRecord, ShadowRecord
 from opensafe.model.shadow import Candidate, ShadowReport, ShadowRule, ShadowSample
-from opensafe.normalize.tools import Registry
 from opensafe.policy.compare import deciding_ids, difference
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import Bundle as LoadedBundle
@@ -77,9 +76,8 @@ class _Running(msgspec.Struct):
 class Shadow:
     """Owns the candidate's engine and the thread that asks it. `watch` is the task that reads; `close` frees."""
 
-    def __init__(self, registry: Registry, log: AuditLog, load: Load, start: Start) -> None:
+    def __init__(self, log: AuditLog, load: Load, start: Start) -> None:
         """`load` verifies a bundle, signature and all; `start` makes the engine of one that was."""
-        self._registry = registry
         self._log = log
         self._load = load
         self._start = start
@@ -185,7 +183,7 @@ class Shadow:
             return
         try:
             new = await asyncio.get_running_loop().run_in_executor(
-                self._thread, judge_on_candidate, running.engine, self._registry, record
+                self._thread, judge_on_candidate, running.engine, record
             )
         except Exception:  # noqa: BLE001 - a fault of ours here must not end the front
             _log.exception("shadow failed on a decision", decision_id=record.decision_id)

@@ -44,7 +44,6 @@ from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.model.ids import now_us
 from opensafe.model.records import Bundle, DaemonRecord
-from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
 from opensafe.policy.keys import trust
@@ -111,19 +110,16 @@ class Front:
 
         principals = {name: Principal(name=name, roles=settings.roles) for name, settings in config.principals.items()}
         history = History(store)
-        judge = Judge(
-            DEFAULT_REGISTRY, loaded.engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s
-        )
+        judge = Judge(loaded.engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s)
         activations.lead(judge)
         sessions = Sessions(judge, log, store, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
-        permits = Permits(DEFAULT_REGISTRY, judge, log, store, sessions, tracing, caps)
-        shadow = Shadow(DEFAULT_REGISTRY, log, load_bundle, make_engine)
+        permits = Permits(judge, log, store, sessions, tracing, caps)
+        shadow = Shadow(log, load_bundle, make_engine)
         stack.push_async_callback(shadow.close)
         bans = Bans(log, store, principals)
         refusals = Refusals(log, caps.refusals_per_s)
         gate = Gate(
-            DEFAULT_REGISTRY,
             judge,
             log,
             store,

@@ -38,7 +38,10 @@ Sealed = Mapping[str, Any]
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields."""
+    """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
+
+    risk, server, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
+    """
 
     name: str
     description: str
@@ -47,6 +50,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     facts: Callable[[Sealed, ClassTables], Facts]
     program: Callable[[Sealed, Grant], Program]
     bulk: tuple[str, ...] = ()
+    risk: str = ""
+    server: str = ""
+    elsewhere: bool = False
 
 
 class Registry:
@@ -58,6 +64,10 @@ class Registry:
         self._specs: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in specs})
         self._open = {spec.name: jsonschema_rs.Draft202012Validator(spec.schema) for spec in specs}
         self._sealed = {spec.name: jsonschema_rs.Draft202012Validator(_sealed_schema(spec)) for spec in specs}
+
+    def with_tools(self, specs: tuple[ToolSpec, ...]) -> "Registry":
+        """These tools and `specs`, whose names must be new."""
+        return Registry((*self._specs.values(), *specs)) if specs else self
 
     def names(self) -> tuple[str, ...]:
         """The tools' names, in order of registration."""
@@ -84,14 +94,16 @@ class Registry:
         arguments = parse_object(arguments_json, max_bytes)
         _conform(self._open[tool], arguments, tool)
         sealed = _seal(spec, arguments)
-        _check_meaning(sealed)
+        if not spec.elsewhere:
+            _check_meaning(sealed)
         return ToolCall(call_id=call_id, tool=tool, arguments=arguments, sealed=sealed, digest=_digest(tool, sealed))
 
     def reopen(self, call_id: str, tool: str, sealed: dict[str, Any]) -> ToolCall:
         """A recorded call, to be judged again; it has no content, so it can't be executed. Raises as `validate`."""
-        self.spec(tool)
+        spec = self.spec(tool)
         _conform(self._sealed[tool], sealed, tool)
-        _check_meaning(sealed)
+        if not spec.elsewhere:
+            _check_meaning(sealed)
         return ToolCall(call_id=call_id, tool=tool, arguments=sealed, sealed=sealed, digest=_digest(tool, sealed))
 
     def facts(self, call: ToolCall, tables: ClassTables) -> Facts:

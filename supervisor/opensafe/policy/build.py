@@ -19,6 +19,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from opensafe.errors import BundleRefused, InvalidArgument
+from opensafe.normalize.site_tools import read_manifest
 
 from . import archive, sign
 from .bundle import check
@@ -30,6 +31,7 @@ from .manifest import (
     FORMAT,
     MANIFEST,
     RULES,
+    TOOLS,
     VECTORS,
     WASM,
     Bundle,
@@ -85,6 +87,7 @@ def assemble(sources: Sources, policies: pathlib.Path, number: int) -> dict[str,
     members = {
         CONFIG: config,
         RULES: msgspec.json.encode(catalogue),
+        TOOLS: _read_tools(policies),
         VECTORS: (policies / "vectors.json").read_bytes(),
         WASM: sources.compile(),
     }
@@ -109,6 +112,18 @@ def read_settings(policies: pathlib.Path) -> dict[str, Any]:
         except (ValueError, OSError) as error:
             raise BuildError(f"settings: {path}: {error}") from error
     return settings
+
+
+def _read_tools(policies: pathlib.Path) -> bytes:
+    """`tools.json`, by default no tools. Raises BuildError (not JSON, a key twice), BundleRefused (a bad tool)."""
+    path = policies / "tools.json"
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else "[]"
+        content = msgspec.json.encode(json.loads(text, object_pairs_hook=_unique), order="sorted")
+    except (ValueError, OSError, RecursionError) as error:
+        raise BuildError(f"tools: {path}: {error}") from error
+    read_manifest(content)
+    return content
 
 
 def check_sources(sources: Sources, step: Step = _silent) -> None:

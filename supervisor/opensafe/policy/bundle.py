@@ -4,6 +4,7 @@
 - signature: the manifest is signed with Ed25519 by a trusted key (sign.py)
 - manifest, hash, revision: every member listed and present, digests right, revision that of the content
 - config: the site's settings keep the schema; an unknown key, or a shadow of no rule, is an error (site.py)
+- tools: the site's own have closed schemas, mappings that point into them, and names of their own (site_tools.py)
 - module, abi, builtins, entry points: links, ABI 1.3, needs nothing of the host, answers every family (engine.py)
 - self-test: the bundle's own questions get the verdicts it promises
 """
@@ -14,12 +15,13 @@ import pathlib
 import msgspec
 
 from opensafe.errors import BundleRefused, EvaluationFailed
+from opensafe.normalize import site_tools
 
 from . import archive, sign
 from .catalogue import read_catalogue
 from .engine import Engine
 from .keys import Trusted
-from .manifest import ALLOWED, CONFIG, RULES, VECTORS, WASM, Bundle, Manifest, Vector, guest_data, read_manifest
+from .manifest import ALLOWED, CONFIG, RULES, TOOLS, VECTORS, WASM, Bundle, Manifest, Vector, guest_data, read_manifest
 from .native import Tier, best
 from .site import check_shadow, read_config, tables_of
 from .verdict import read_verdict
@@ -54,6 +56,7 @@ def check(members: dict[str, bytes]) -> Bundle:
 def _read(members: dict[str, bytes], manifest: Manifest, digest: str, key: str) -> Bundle:
     config = read_config(members[CONFIG])
     rules = read_catalogue(members[RULES])
+    tools = site_tools.read_manifest(members.get(TOOLS, b"[]"))
     check_shadow(config, (note.id for note in rules))
     return Bundle(
         revision=manifest.revision,
@@ -62,11 +65,12 @@ def _read(members: dict[str, bytes], manifest: Manifest, digest: str, key: str) 
         key=key,
         module=manifest.files[WASM],
         wasm=members[WASM],
-        data=guest_data(config, manifest.revision),
+        data=guest_data(config, manifest.revision, tools),
         tables=tables_of(config),
         entrypoints=manifest.entrypoints,
         vectors=_read_vectors(members[VECTORS], manifest.entrypoints),
         rules=rules,
+        tools=tools,
     )
 
 

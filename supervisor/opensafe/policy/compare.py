@@ -9,7 +9,6 @@ import msgspec
 
 from opensafe.model.decision import Action, Decision, RuleHit
 from opensafe.model.records import DecisionRecord
-from opensafe.normalize.tools import Registry
 
 from .engine import Engine
 from .rejudge import JUDGED, judge_on_candidate
@@ -95,7 +94,6 @@ def difference(index: int, record: DecisionRecord, new: Decision) -> Change | No
 
 def compare(
     engine: Engine,
-    registry: Registry,
     records: Iterable[tuple[int, DecisionRecord]],
     *,
     keep: int,
@@ -116,7 +114,7 @@ def compare(
             skipped += 1
             continue
         decisions += 1
-        new = judge_on_candidate(engine, registry, record)
+        new = judge_on_candidate(engine, record)
         change = difference(index, record, new)
         if change is None:
             same += 1

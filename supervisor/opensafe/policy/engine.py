@@ -16,6 +16,8 @@ from opensafe.model.canonical import MAX_DEPTH
 from opensafe.model.decision import Decision
 from opensafe.model.facts import ClassTables
 from opensafe.model.policy_input import PolicyInput
+from opensafe.normalize.site_tools import registry_of
+from opensafe.normalize.tools import Registry
 
 from ._wasmtime import CData, WasmtimeError, lib
 from .manifest import ABI_VERSION, PACKAGE, Bundle
@@ -46,6 +48,7 @@ class Engine:
         """
         self.revision: Final = bundle.revision
         self.tables: Final[ClassTables] = bundle.tables
+        self.registry: Final[Registry] = registry_of(bundle.tools)
         self._data: Final = bundle.data
         self._deadline_ns = deadline_ms * 1_000_000
         self._memory_bytes = memory_bytes

@@ -8,6 +8,7 @@ import msgspec
 from opensafe.errors import BundleRefused
 from opensafe.model.decision import Action
 from opensafe.model.facts import ClassTables
+from opensafe.normalize.site_tools import SiteTool
 
 from .catalogue import Catalogue
 
@@ -21,9 +22,11 @@ WASM: Final = "policy.wasm"
 CONFIG: Final = "config.json"
 VECTORS: Final = "vectors.json"
 RULES: Final = "rules.json"
+TOOLS: Final = "tools.json"
 SIGNATURE: Final = "signature.json"
 MEMBERS: Final = (CONFIG, RULES, VECTORS, WASM)  # beside the manifest, which lists them, and its signature
-ALLOWED: Final = frozenset((SIGNATURE, MANIFEST, *MEMBERS))
+#: A bundle without TOOLS has no tools of the site's own.
+ALLOWED: Final = frozenset((SIGNATURE, MANIFEST, TOOLS, *MEMBERS))
 #: Every bundle answers these.
 ENTRYPOINTS: Final = (
     "gate/bash", "gate/canary", "gate/egress", "gate/exec", "gate/list", "gate/read", "gate/runtime", "gate/sandbox",
@@ -72,10 +75,12 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     entrypoints: tuple[str, ...]
     vectors: tuple[Vector, ...]
     rules: Catalogue = ()
+    tools: tuple[SiteTool, ...] = ()
 
 
-def guest_data(config: dict[str, Any], revision: str) -> bytes:
-    """The document that rules read: `data.opensafe.config` and the revision they echo."""
+def guest_data(config: dict[str, Any], revision: str, tools: tuple[SiteTool, ...] = ()) -> bytes:
+    """The document that rules read: `data.opensafe.config`, `tools` among its families, and the revision to echo."""
+    config = config | {"tools": config["tools"] | {tool.name: "tool" for tool in tools}}
     return msgspec.json.encode({PACKAGE: {"config": config, "version": revision}}, order="sorted")
 
 
@@ -97,7 +102,7 @@ def read_manifest(members: dict[str, bytes]) -> Manifest:
         raise BundleRefused("manifest: unknown format", value=manifest.format, limit=FORMAT)
     if manifest.abi != ABI_VERSION:
         raise BundleRefused("abi: not the one this daemon speaks", value=manifest.abi, limit=ABI_VERSION)
-    for name in sorted(set(MEMBERS) | set(manifest.files)):
+    for name in sorted(set(MEMBERS) | set(manifest.files) | (members.keys() - {MANIFEST, SIGNATURE})):
         if name not in manifest.files:
             raise BundleRefused("manifest: a member is not listed", value=name)
         if name not in members:

@@ -1,8 +1,8 @@
 """One recorded decision judged again: the mechanism behind `audit verify --replay`, `policy replay` and shadow.
 
 Of the record only the sealed arguments are trusted to say what the call is: they are normalised anew with the class
-tables of the bundle that judges. Principal, session, budget, approval, and whether standard input was streamed, don't
-show in the arguments and are taken as recorded.
+tables and the tools of the bundle that judges. Principal, session, budget, approval, whether standard input was
+streamed, and the digests of a tool's description don't show in the arguments and are taken as recorded.
 """
 
 from typing import Final
@@ -13,7 +13,6 @@ from opensafe.errors import PolicyError, RequestError
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.records import DecisionRecord
 from opensafe.model.sandbox import Launch
-from opensafe.normalize.tools import Registry
 
 from .engine import Engine
 from .subject import build_launch, call_input
@@ -30,15 +29,24 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch | None = None
 
 
-def judge_again(engine: Engine, registry: Registry, record: DecisionRecord) -> Again:
+def judge_again(engine: Engine, record: DecisionRecord) -> Again:
     """Judge `record` as it stands on the bundle of `engine`. Raises RequestError, EvaluationFailed, ValueError."""
     asked = record.input.call
     if record.purpose == "sandbox":  # by the purpose: a forged `kind` must not keep facts from being read anew
         entrypoint = "gate/sandbox"
         return Again(entrypoint=entrypoint, decision=engine.evaluate(entrypoint, record.input))
+    registry = engine.registry
     call = registry.reopen(asked.id, asked.tool, asked.arguments)
     facts = registry.facts(call, engine.tables)
-    question = msgspec.structs.replace(record.input, call=call_input(call, facts, stdin=asked.stdin))
+    again = call_input(
+        call,
+        facts,
+        registry.spec(asked.tool),
+        stdin=asked.stdin,
+        description_digest=asked.description_digest,
+        pinned_digest=asked.pinned_digest,
+    )
+    question = msgspec.structs.replace(record.input, call=again)
     entrypoint = registry.entrypoint(asked.tool)
     decision = engine.evaluate(entrypoint, question)
     launch = None
@@ -47,7 +55,7 @@ def judge_again(engine: Engine, registry: Registry, record: DecisionRecord) -> A
     return Again(entrypoint=entrypoint, decision=decision, launch=launch)
 
 
-def judge_on_candidate(engine: Engine, registry: Registry, record: DecisionRecord) -> Decision:
+def judge_on_candidate(engine: Engine, record: DecisionRecord) -> Decision:
     """What another bundle than the record's would have said; no verdict is a block, as it would be in the daemon.
 
     An approval is taken for one given on that bundle: otherwise every approved call would differ.
@@ -56,7 +64,7 @@ def judge_on_candidate(engine: Engine, registry: Registry, record: DecisionRecor
         approval = msgspec.structs.replace(record.input.approval, revision=engine.revision)
         record = msgspec.structs.replace(record, input=msgspec.structs.replace(record.input, approval=approval))
     try:
-        return judge_again(engine, registry, record).decision
+        return judge_again(engine, record).decision
     except RequestError as error:
         return _blocked(record, f"the request would be refused ({error.reason}): {error}")
     except (PolicyError, ValueError) as error:

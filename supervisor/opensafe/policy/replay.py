@@ -15,7 +15,6 @@ import msgspec
 from opensafe.errors import BundleRefused, OpenSafeError
 from opensafe.model.records import DecisionRecord
 from opensafe.model.sandbox import SandboxSpec
-from opensafe.normalize.tools import Registry
 
 from .bundle import load
 from .engine import Engine
@@ -35,10 +34,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 class Replayer:
     """Holds one engine per bundle met in the state directory's archive, if `trusted` signed it. `close` frees them."""
 
-    def __init__(self, state: pathlib.Path, registry: Registry, trusted: Trusted) -> None:
+    def __init__(self, state: pathlib.Path, trusted: Trusted) -> None:
         self._state = state
         self._trusted = trusted
-        self._registry = registry
         self._engines: dict[str, Engine] = {}
 
     def close(self) -> None:
@@ -67,10 +65,10 @@ class Replayer:
 
     def _judge_call(self, engine: Engine, record: DecisionRecord) -> str:
         tool = record.input.call.tool
-        entrypoint = self._registry.entrypoint(tool)
+        entrypoint = engine.registry.entrypoint(tool)
         if record.path != f"opensafe/{entrypoint}":
             return f"it was judged at {record.path}, calls of {tool} are judged at opensafe/{entrypoint}"
-        again = judge_again(engine, self._registry, record)
+        again = judge_again(engine, record)
         if again.decision.action is not record.result.action:
             rules = ", ".join(hit.id for hit in again.decision.deciding())
             return f"the record says {record.result.action}, policy says {again.decision.action} ({rules})"
@@ -79,7 +77,7 @@ class Replayer:
         return ""
 
     def _judge_sandbox(self, engine: Engine, record: DecisionRecord) -> str:
-        again = judge_again(engine, self._registry, record).decision
+        again = judge_again(engine, record).decision
         if again.action is not record.result.action:
             return f"the record says {record.result.action}, policy says {again.action}"
         asked = record.input.sandbox

@@ -12,13 +12,22 @@ from opensafe.model.facts import Facts
 from opensafe.model.limits import CallLimits
 from opensafe.model.policy_input import CallInput
 from opensafe.model.sandbox import Launch
-from opensafe.normalize.tools import Registry
+from opensafe.normalize.tools import Registry, ToolSpec
 
 
-def call_input(call: ToolCall, facts: Facts, *, stdin: bool = False) -> CallInput:
+def call_input(
+    call: ToolCall,
+    facts: Facts,
+    spec: ToolSpec | None = None,
+    *,
+    stdin: bool = False,
+    description_digest: str = "",
+    pinned_digest: str = "",
+) -> CallInput:
     """The part of the question that is read off the call: the same for a recorded call judged again.
 
-    stdin: the client streams standard input, which the arguments don't show.
+    spec: the tool's, where it may be a site's. The others don't show in the arguments: whether the client streams
+    standard input, and the digests it states of the tool's description.
     """
     return CallInput(
         id=call.call_id,
@@ -26,6 +35,10 @@ def call_input(call: ToolCall, facts: Facts, *, stdin: bool = False) -> CallInpu
         arguments=call.sealed,
         digest=call.digest,
         stdin=stdin,
+        risk=spec.risk if spec else "",
+        server=spec.server if spec else "",
+        description_digest=description_digest,
+        pinned_digest=pinned_digest,
         **{name: getattr(facts, name) for name in facts.__struct_fields__},
     )
 

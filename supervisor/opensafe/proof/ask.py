@@ -56,7 +56,7 @@ def ask(case: Case, registry: Registry, tables: ClassTables) -> tuple[str, Polic
             text = arguments.encode() if isinstance(arguments, str) else msgspec.json.encode(arguments)
             call = registry.validate(case.id, case.tool, text, _ARGUMENTS_MAX)
         entrypoint = registry.entrypoint(case.tool)
-        asked["call"] = msgspec.to_builtins(call_input(call, registry.facts(call, tables)))
+        asked["call"] = msgspec.to_builtins(call_input(call, registry.facts(call, tables), registry.spec(call.tool)))
     given = case.given
     if "egress" in given:
         given = given | {"egress": _peers(given["egress"], tables)}

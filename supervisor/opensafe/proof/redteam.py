@@ -15,7 +15,6 @@ import msgspec
 
 from opensafe.errors import PolicyError, RequestError
 from opensafe.model.decision import Action
-from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import Bundle
 
@@ -117,7 +116,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 def judge(engine: Engine, case: Case) -> tuple[Action, tuple[str, ...]]:
     """The verdict on one case and the rules that make it; a call that is refused or gets no verdict is blocked."""
     try:
-        entrypoint, question = ask(case, DEFAULT_REGISTRY, engine.tables)
+        entrypoint, question = ask(case, engine.registry, engine.tables)
     except RequestError as error:
         return Action.BLOCK, (error.reason,)
     try:

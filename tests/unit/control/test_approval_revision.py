@@ -43,7 +43,7 @@ def judge_of(place, bundle):
     loaded = load(bundle, trusted=TRUSTED)
     engine = Engine(loaded, deadline_ms=1000)
     named = Bundle(revision=loaded.revision, digest=loaded.digest)
-    return engine, Judge(DEFAULT_REGISTRY, engine, named, log, History(store), tracing, 60, 60)
+    return engine, Judge(engine, named, log, History(store), tracing, 60, 60)
 
 
 async def ask(judge, store, approval=None):

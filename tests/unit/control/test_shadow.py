@@ -40,7 +40,7 @@ class Candidate:
     """An engine that says `action` once it may go on, or fails."""
 
     revision = BUNDLE.revision
-    tables = ClassTables()
+    tables, registry = ClassTables(), DEFAULT_REGISTRY
 
     def __init__(self, action=None):
         self.action = action
@@ -67,7 +67,7 @@ class Stage:
         self.path = path
         self.candidate = candidate
         self.log = AuditLog(os.open(path, os.O_WRONLY | os.O_APPEND), path, lambda *_: None)
-        self.shadow = shadow.Shadow(DEFAULT_REGISTRY, self.log, self._load, lambda _: candidate)
+        self.shadow = shadow.Shadow(self.log, self._load, lambda _: candidate)
 
     def _load(self, content):
         if content != b"bundle":

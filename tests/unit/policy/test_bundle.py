@@ -16,7 +16,7 @@ import pytest
 from opensafe.errors import BundleRefused
 from opensafe.policy import archive, bundle, sign
 from opensafe.policy.build import build
-from opensafe.policy.manifest import CONFIG, ENTRYPOINTS, MANIFEST, VECTORS, WASM, Bundle
+from opensafe.policy.manifest import ALLOWED, CONFIG, ENTRYPOINTS, MANIFEST, TOOLS, VECTORS, WASM, Bundle
 from tests.harness.policy import KEY, TRUSTED, guest, repack
 
 Members = dict[str, bytes]
@@ -115,6 +115,26 @@ def test_cp09_a_tampered_archive_is_refused(members: Members, spoil: Callable[[M
 def test_a_manifest_that_lies_is_refused(members: Members, fields: dict[str, Any], why: str) -> None:
     with pytest.raises(BundleRefused, match=why):
         load(repack(members, **fields))
+
+
+def test_a_tool_manifest_is_held_to_the_list_and_checked(members: Members) -> None:
+    tool = {
+        "name": "fetch",
+        "description": "",
+        "schema": {"type": "object", "properties": {"url": {}}, "additionalProperties": False},
+        "facts": [{"pointer": "/url", "as": "url"}],
+        "risk": "low",
+    }
+    good = load(repack({**members, TOOLS: msgspec.json.encode([tool])}))
+    assert [one.name for one in good.tools] == ["fetch"]
+    assert msgspec.json.decode(good.data)["opensafe"]["config"]["tools"]["fetch"] == "tool"
+    with pytest.raises(BundleRefused, match=r"'fetch': .*no property"):
+        load(repack({**members, TOOLS: msgspec.json.encode([tool | {"facts": [{"pointer": "/uri", "as": "url"}]}])}))
+    without = {name: content for name, content in members.items() if name != TOOLS}
+    assert load(repack(without)).tools == ()
+    listed = archive.unpack(repack(without), ALLOWED)
+    with pytest.raises(BundleRefused, match="not listed"):
+        load(archive.pack({**listed, TOOLS: msgspec.json.encode([tool])}))
 
 
 def test_an_entry_point_the_module_lacks_is_refused(members: Members) -> None:

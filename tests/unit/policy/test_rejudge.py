@@ -51,14 +51,14 @@ def test_facts_are_read_anew(engine: Engine) -> None:
     forged = msgspec.structs.replace(honest.input.call, reads=harmless)
     lying = msgspec.structs.replace(honest, input=msgspec.structs.replace(honest.input, call=forged))
     assert engine.evaluate("gate/bash", lying.input).action is Action.ALLOW  # the control: the lie would work
-    assert judge_again(engine, DEFAULT_REGISTRY, lying).decision.action is Action.BLOCK
+    assert judge_again(engine, lying).decision.action is Action.BLOCK
 
 
 class Listening:
     """An engine that keeps what it was asked."""
 
     def __init__(self, engine: Engine) -> None:
-        self.tables, self._engine = engine.tables, engine
+        self.tables, self.registry, self._engine = engine.tables, engine.registry, engine
         self.asked: list[PolicyInput] = []
 
     def evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
@@ -72,34 +72,34 @@ def test_t11_streamed_standard_input_is_taken_from_the_record(engine: Engine, st
     asked = msgspec.structs.replace(record.input.call, stdin=streamed)
     record = msgspec.structs.replace(record, input=msgspec.structs.replace(record.input, call=asked))
     listening = Listening(engine)
-    judge_again(cast(Engine, listening), DEFAULT_REGISTRY, record)
+    judge_again(cast(Engine, listening), record)
     assert [question.call.stdin for question in listening.asked] == [streamed]
 
 
 def test_a_forged_kind_does_not_keep_them_from_being_read(engine: Engine) -> None:
     honest = recorded(engine, "cat /etc/shadow", Action.BLOCK)
     lying = msgspec.structs.replace(honest, input=msgspec.structs.replace(honest.input, kind="sandbox"))
-    assert judge_again(engine, DEFAULT_REGISTRY, lying).decision.action is Action.BLOCK
+    assert judge_again(engine, lying).decision.action is Action.BLOCK
 
 
 def test_an_approval_counts_on_a_candidate_and_not_on_another_revision(engine: Engine) -> None:
     parked = recorded(engine, "npm install x", Action.REVIEW)
-    assert judge_again(engine, DEFAULT_REGISTRY, parked).decision.action is Action.REVIEW
+    assert judge_again(engine, parked).decision.action is Action.REVIEW
     approval = ApprovalInput(id="r", digest=parked.input.call.digest, revision="old", approver="reviewer")
     approved = msgspec.structs.replace(parked, input=msgspec.structs.replace(parked.input, approval=approval))
-    assert judge_again(engine, DEFAULT_REGISTRY, approved).decision.action is Action.REVIEW
-    assert judge_on_candidate(engine, DEFAULT_REGISTRY, approved).action is Action.ALLOW
+    assert judge_again(engine, approved).decision.action is Action.REVIEW
+    assert judge_on_candidate(engine, approved).action is Action.ALLOW
 
 
 def test_no_verdict_is_a_block_on_a_candidate(engine: Engine) -> None:
     class Silent:
         revision = "0"
-        tables = engine.tables
+        tables, registry = engine.tables, engine.registry
 
         def evaluate(self, *_: object) -> Decision:
             raise PolicyError("it ran away")
 
-    decision = judge_on_candidate(Silent(), DEFAULT_REGISTRY, recorded(engine, "ls"))  # type: ignore[arg-type]  # fails as one does
+    decision = judge_on_candidate(Silent(), recorded(engine, "ls"))  # type: ignore[arg-type]  # fails as one does
     assert decision.action is Action.BLOCK
     assert "it ran away" in decision.rules[0].reason
 
@@ -108,7 +108,7 @@ def test_a_call_that_the_registry_no_longer_takes_is_a_block(engine: Engine) -> 
     old = recorded(engine, "ls")
     call = msgspec.structs.replace(old.input.call, tool="Gone")
     gone = msgspec.structs.replace(old, input=msgspec.structs.replace(old.input, call=call))
-    decision = judge_on_candidate(engine, DEFAULT_REGISTRY, gone)
+    decision = judge_on_candidate(engine, gone)
     assert "UNKNOWN_TOOL" in decision.rules[0].reason
 
 
@@ -122,7 +122,7 @@ def test_a_comparison_counts_all_and_keeps_some(
     seen: list[int] = []
     records = [(index, recorded(engine, "ls", was)) for index in range(3)]
     other = (9, recorded(engine, "ls", was, purpose="other"))
-    found = compare(engine, DEFAULT_REGISTRY, [*records, other], keep=2, seen=seen.append)
+    found = compare(engine, [*records, other], keep=2, seen=seen.append)
     assert (found.decisions, found.skipped, seen) == (3, 1, [1, 2, 3])
     assert (found.transitions, found.loosened, found.tightened) == (transitions, loosened, 0)
     assert len(found.changes) == min(2, loosened)
