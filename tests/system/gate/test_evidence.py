@@ -133,6 +133,30 @@ def test_CP_19_a_ledger_cut_short_does_not_fit_the_log(copy):
     assert "outcome_without_execution" in {found["kind"] for found in report["details"]["findings"]}
 
 
+def test_PE_20_an_execution_of_something_else_than_was_decided_is_named(copy):
+    def altered(entries):
+        for entry in entries:
+            yield {**entry, "subject": "0" * 64} if entry["kind"] == "start" else entry
+
+    rewrite(copy / "ledger.jsonl", altered)
+    report, status = verify(copy)
+    assert status != 0
+    assert {found["kind"] for found in report["details"]["findings"]} == {"execution_not_as_decided"}
+
+
+def test_a_decision_used_twice_is_named(copy):
+    def doubled(entries):
+        for entry in entries:
+            yield entry
+            if entry["kind"] == "start":
+                yield entry
+
+    rewrite(copy / "ledger.jsonl", doubled)
+    report, status = verify(copy)
+    assert status != 0
+    assert {found["kind"] for found in report["details"]["findings"]} == {"decision_used_twice"}
+
+
 class FrontDouble:
     """A front under an attacker's control: the warden's connection and the audit descriptor, and no policy."""
 
