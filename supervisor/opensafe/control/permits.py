@@ -20,6 +20,7 @@ from opensafe.state.rows import CallRow
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
 
+from .expiry import next_due
 from .history import used_by
 from .judge import Ask, Judge, Judged
 from .sessions import Sessions
@@ -114,18 +115,11 @@ class Permits:
     async def watch_expiry(self) -> None:
         """End permits that expire; runs until cancelled."""
         while True:
-            self._changed.clear()
-            waiting = [row for row in self._store.unfinished() if row.permit and row.permit not in self._busy]
-            first = min(waiting, key=lambda row: row.expires_us, default=None)
-            wait_s = None if first is None else (first.expires_us - now_us()) / 1e6
-            if first is not None and wait_s is not None and wait_s <= 0:
-                await self._end(first, Outcome(kind=OutcomeKind.LOST, detail="the permit expired"))
-                continue
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+            row = await next_due(self._waiting, self._changed)
+            await self._end(row, Outcome(kind=OutcomeKind.LOST, detail="the permit expired"))
+
+    def _waiting(self) -> list[CallRow]:
+        return [row for row in self._store.unfinished() if row.permit and row.permit not in self._busy]
 
     async def _end(self, row: CallRow, outcome: Outcome) -> None:
         self._busy.add(row.permit)

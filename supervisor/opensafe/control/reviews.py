@@ -24,6 +24,8 @@ from opensafe.model.records import DecisionRecord, ReviewRecord
 from opensafe.state.rows import ReviewRow
 from opensafe.state.store import Store
 
+from .expiry import next_due
+
 REVIEWER: Final = "reviewer"
 #: Full arguments kept for all parked calls together, in bytes.
 PARKED_BYTES: Final = 64 << 20
@@ -200,17 +202,7 @@ class Reviews:
 
     async def next_expired(self) -> ReviewRow:
         """The pending review that expires next, when it does."""
-        while True:
-            self._changed.clear()
-            first = min(self.pending(), key=lambda row: row.expires_us, default=None)
-            wait_s = None if first is None else (first.expires_us - now_us()) / 1e6
-            if first is not None and wait_s is not None and wait_s <= 0:
-                return first
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+        return await next_due(self.pending, self._changed)
 
 
 def rejected(row: ReviewRow, reason: str) -> Outcome:
