@@ -68,6 +68,7 @@ class Gate:
         tracing: Tracing,
         caps: Caps,
         principals: Mapping[str, Principal],
+        flow: Flow,
     ) -> None:
         self._judge = judge
         self._log = log
@@ -79,7 +80,7 @@ class Gate:
         self._tracing = tracing
         self._caps = caps
         self._principals = principals
-        self._flow = Flow(caps.arguments_bytes_per_s)
+        self._flow = flow
         self._live = LiveCalls()
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False

@@ -23,6 +23,7 @@ from opensafe.telemetry.spans import Tracing
 from .expiry import next_due
 from .history import used_by
 from .judge import Ask, Judge, Judged
+from .refusals import Flow
 from .sessions import Sessions
 
 #: How a tool elsewhere may have ended.
@@ -41,6 +42,7 @@ class Permits:
         sessions: Sessions,
         tracing: Tracing,
         caps: Caps,
+        flow: Flow,
     ) -> None:
         self._judge = judge
         self._log = log
@@ -48,6 +50,7 @@ class Permits:
         self._sessions = sessions
         self._tracing = tracing
         self._caps = caps
+        self._flow = flow
         self._busy: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -77,6 +80,7 @@ class Permits:
                     value=digest[:80],
                     limit="128 letters, digits and signs of base64",
                 )
+        self._flow.take(principal.name, len(arguments_json))
         call = self._judge.registry.validate(call_id, tool, arguments_json, self._caps.arguments_bytes)
         key = f"{session_id}/{call_id}"
         if self._store.call(session_id, call_id) is not None or key in self._busy:

@@ -34,7 +34,7 @@ from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
-from opensafe.control.refusals import Refusals
+from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.reviews import Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
@@ -114,7 +114,8 @@ class Front:
         activations.lead(judge)
         sessions = Sessions(judge, log, store, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
-        permits = Permits(judge, log, store, sessions, tracing, caps)
+        flow = Flow(caps.arguments_bytes_per_s)  # one for all that is judged of a principal
+        permits = Permits(judge, log, store, sessions, tracing, caps, flow)
         shadow = Shadow(log, load_bundle, make_engine)
         stack.push_async_callback(shadow.close)
         bans = Bans(log, store, principals)
@@ -130,6 +131,7 @@ class Front:
             tracing,
             caps,
             principals,
+            flow,
         )
         desk = Desk(gate, sessions, reviews, bans, refusals, store)
         await sessions.reconcile()

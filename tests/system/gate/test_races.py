@@ -175,3 +175,14 @@ async def test_D3_a_flood_of_bytes_is_refused_with_its_cap(own_daemon):
         refused = [answer for answer in answers if isinstance(answer, errors.LimitExceeded)]
         assert 0 < len(refused) < 20
         assert "arguments_bytes_per_s" in str(refused[0])
+
+
+async def test_D3_a_flood_of_permits_is_refused_with_the_same_cap(own_daemon):
+    daemon = own_daemon(caps="arguments_bytes_per_s = 100000")
+    async with daemon.client() as agent:
+        session = await agent.create_session("tester")
+        large = {"command": f"echo {'x' * 90_000}"}
+        answers = await settled(*(agent.begin(session, f"p-{number}", "Bash", large) for number in range(20)))
+        refused = [answer for answer in answers if isinstance(answer, errors.LimitExceeded)]
+        assert 0 < len(refused) < 20
+        assert "arguments_bytes_per_s" in str(refused[0])
