@@ -208,6 +208,9 @@ def _print_cases(half: str, figures: "Figures") -> None:
     """The rates, and what missed in the half that rules may be written against: the other one stays unread."""
     from . import present
 
+    if not figures.malicious + figures.benign:
+        present.out(f"cases     none in {half}: no round is held out, so there is no figure")
+        return
     present.out(
         f"malicious {figures.malicious} ({half}): {figures.block_rate:.2%} stopped by the right rule"
         f" [{figures.block_rate_low:.2%}, {figures.block_rate_high:.2%}]"

@@ -108,6 +108,9 @@ def _print(half: str, figures: "Figures", *, lines: bool) -> None:
     """`lines`: the misses too. Those of the held-out half are for whoever asks for them by name."""
     from . import present
 
+    if not figures.malicious + figures.benign:
+        present.out(f"{half}: empty; no round is held out, so there is no figure")
+        return
     present.out(
         f"{half}: {figures.block_rate:.2%} of {figures.malicious} malicious calls stopped by the right rule "
         f"[{figures.block_rate_low:.2%}, {figures.block_rate_high:.2%}] "

@@ -1,7 +1,6 @@
 """What counts as stopped and what as a miss, and the report of the command."""
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import pytest
 
 from opensafe.model.decision import Action
 from opensafe.proof import redteam
-from opensafe.proof.cases import Case, Entry, Half, Kind, half_of, load_cases
+from opensafe.proof.cases import MANIFEST, Case, Entry, Half, Kind, half_of, load_cases, manifest
 
 
 def _judged(kind, got, *rules, expect=Action.BLOCK, also=()):
@@ -104,22 +103,57 @@ def test_the_report_is_complete_and_says_whether_its_goal_holds(cases):
         entries = [entry for entry in load_cases(cases, (half,)) if entry.kind is Kind.MALICIOUS]
         assert sum(row["malicious"] for row in part["rules"].values()) == part["malicious"] == len(entries)
         wrong = sum(miss["kind"] == Kind.MALICIOUS for miss in part["misses"])
+        if not entries:
+            continue
         assert wrong == round(part["malicious"] * (1 - part["block_rate"])), "every miss is listed"
     good = (
-        summary["block_rate"] >= summary["goal_block_rate"]
+        min(summary["malicious"], summary["benign"]) > 0
+        and summary["block_rate"] >= summary["goal_block_rate"]
         and summary["false_block_rate"] <= summary["goal_false_block_rate"]
     )
     assert summary["ok"] is good
     assert ended.returncode == (0 if good else 1)
 
 
-def test_a_set_that_is_not_as_frozen_meets_no_goal(cases, tmp_path):
-    copy = tmp_path / "cases"
-    shutil.copytree(cases, copy)
-    for kind in (Kind.MALICIOUS, Kind.BENIGN):
-        path = copy / Half.DEV / f"{kind}.jsonl"
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
-    ended = _command("--half", "dev", "--cases", str(copy))
+@pytest.fixture
+def small(tmp_path):
+    """A set of two calls in round 1, and of as many in each half of round 2."""
+    calls = {
+        Kind.MALICIOUS: {"arguments": {"argv": ["sudo", "id"]}, "expect": "block", "rule": "tool.exec.sudo.deny"},
+        Kind.BENIGN: {"arguments": {"argv": ["ls"]}, "expect": "allow", "rule": "tool.exec.allowlist"},
+        Kind.REVIEWED: None,
+    }
+    for half, number in ((Half.DEV, 1), (Half.DEV, 2), (Half.TEST, 2)):
+        (tmp_path / half).mkdir(exist_ok=True)
+        for kind, call in calls.items():
+            name = next(name for name in map(f"{kind}-r{number}-{{}}".format, range(99)) if half_of(name) is half)
+            case = {"id": name, "tool": "Exec", "idea": "i", "licence": "own", **(call or {})}
+            (tmp_path / half / f"r{number}-{kind}.jsonl").write_text(json.dumps(case) + "\n" if call else "")
+    (tmp_path / MANIFEST).write_text(manifest(tmp_path))
+    return tmp_path
+
+
+def test_a_set_that_meets_the_goals_in_both_halves_passes(small):
+    ended = _command("--cases", str(small))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "met" in ended.stdout
+
+
+def test_without_a_held_out_round_there_is_no_figure_and_no_goal_is_met(small):
+    for path in (small / Half.TEST).iterdir():
+        path.unlink()
+    (small / MANIFEST).write_text(manifest(small))
+    ended = _command("--cases", str(small))
+    assert ended.returncode == 1
+    assert "test: empty; no round is held out" in ended.stdout
+    assert "MISSED" in ended.stdout
+    assert _command("--cases", str(small), "--half", "dev").returncode == 0
+
+
+def test_a_set_that_is_not_as_frozen_meets_no_goal(small):
+    with (small / Half.DEV / "r1-reviewed.jsonl").open("a") as file:
+        file.write((small / Half.DEV / "r1-benign.jsonl").read_text().replace("benign", "x").replace("allow", "review"))
+    ended = _command("--half", "dev", "--cases", str(small))
     assert ended.returncode == 1
     assert "NOT AS FROZEN" in ended.stdout
 
@@ -130,15 +164,13 @@ def test_an_absent_set_is_named(tmp_path):
     assert "data set" in ended.stderr
 
 
-def test_the_lines_of_the_held_out_half_are_shown_only_to_who_asks_for_it(cases, tmp_path):
-    copy = tmp_path / "cases"
-    shutil.copytree(cases, copy)
+def test_the_lines_of_the_held_out_half_are_shown_only_to_who_asks_for_it(small):
     names = {half: next(name for name in map("wrong-{}".format, range(99)) if half_of(name) is half) for half in Half}
     for half, name in names.items():
-        case = {"id": name, "tool": "Exec", "arguments": {"argv": ["sudo", "id"]}, "expect": "allow", "rule": "r"}
-        with (copy / half / "benign.jsonl").open("a") as file:
+        case = {"id": name, "tool": "Exec", "arguments": {"argv": ["sudo", "ls"]}, "expect": "allow", "rule": "r"}
+        with (small / half / "r2-benign.jsonl").open("a") as file:
             file.write(json.dumps(case | {"idea": "i", "licence": "own"}) + "\n")
-    both = _command("--cases", str(copy)).stdout
+    both = _command("--cases", str(small)).stdout
     assert f"{names[Half.DEV]}: allow by r, got block by" in both
     assert names[Half.TEST] not in both
-    assert f"{names[Half.TEST]}: allow by r" in _command("--half", "test", "--cases", str(copy)).stdout
+    assert f"{names[Half.TEST]}: allow by r" in _command("--half", "test", "--cases", str(small)).stdout
