@@ -179,11 +179,12 @@ class Gate:
     # ── judging without running ──────────────────────────────────────────────────────────────────────────────────
 
     async def decide(self, principal: Principal, session_id: str, tool: str, arguments_json: bytes) -> Verdict:
-        """What policy would say now. Recorded, runs nothing, consumes nothing."""
+        """What policy would say now. Recorded, runs nothing, consumes nothing. Raises RequestError, as recorded."""
         arrived = time.monotonic_ns()
-        session = self._sessions.require(principal, session_id)
-        self._flow.take(principal.name, len(arguments_json))
-        call = self._judge.registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
+        async with self._refusals.noted(principal.name, session_id=session_id, tool=tool, request="Decide"):
+            session = self._sessions.require(principal, session_id)
+            self._flow.take(principal.name, len(arguments_json))
+            call = self._judge.registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
         with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
             judged = await self._judge.judge(
                 Ask(purpose="query", principal=principal, session=session, call=call, arrived_ns=arrived)

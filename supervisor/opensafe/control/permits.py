@@ -23,7 +23,7 @@ from opensafe.telemetry.spans import Tracing
 from .expiry import next_due
 from .history import used_by
 from .judge import Ask, Judge, Judged
-from .refusals import Flow
+from .refusals import Flow, Refusals
 from .sessions import Sessions
 
 #: How a tool elsewhere may have ended.
@@ -40,6 +40,7 @@ class Permits:
         log: AuditLog,
         store: Store,
         sessions: Sessions,
+        refusals: Refusals,
         tracing: Tracing,
         caps: Caps,
         flow: Flow,
@@ -48,6 +49,7 @@ class Permits:
         self._log = log
         self._store = store
         self._sessions = sessions
+        self._refusals = refusals
         self._tracing = tracing
         self._caps = caps
         self._flow = flow
@@ -70,21 +72,24 @@ class Permits:
         description_digest, pinned_digest: of the tool's description as the client was shown it, and as it was approved.
         """
         arrived = time.monotonic_ns()
-        session = self._sessions.require(principal, session_id)
-        if not is_call_id(call_id):
-            raise InvalidArgument("call_id is not well formed", value=call_id)
-        for digest in (description_digest, pinned_digest):
-            if not _DIGEST.fullmatch(digest):
-                raise InvalidArgument(
-                    "a digest of a description is not well formed",
-                    value=digest[:80],
-                    limit="128 letters, digits and signs of base64",
-                )
-        self._flow.take(principal.name, len(arguments_json))
-        call = self._judge.registry.validate(call_id, tool, arguments_json, self._caps.arguments_bytes)
-        key = f"{session_id}/{call_id}"
-        if self._store.call(session_id, call_id) is not None or key in self._busy:
-            raise Conflict("the call_id is used", value=call_id, remedy="Choose a fresh call_id.")
+        async with self._refusals.noted(
+            principal.name, session_id=session_id, call_id=call_id, tool=tool, request="Begin"
+        ):
+            session = self._sessions.require(principal, session_id)
+            if not is_call_id(call_id):
+                raise InvalidArgument("call_id is not well formed", value=call_id)
+            for digest in (description_digest, pinned_digest):
+                if not _DIGEST.fullmatch(digest):
+                    raise InvalidArgument(
+                        "a digest of a description is not well formed",
+                        value=digest[:80],
+                        limit="128 letters, digits and signs of base64",
+                    )
+            self._flow.take(principal.name, len(arguments_json))
+            call = self._judge.registry.validate(call_id, tool, arguments_json, self._caps.arguments_bytes)
+            key = f"{session_id}/{call_id}"
+            if self._store.call(session_id, call_id) is not None or key in self._busy:
+                raise Conflict("the call_id is used", value=call_id, remedy="Choose a fresh call_id.")
         self._busy.add(key)
         try:
             with self._tracing.tool(tool, session_id, session.trace_id, call_id, {}):
@@ -106,14 +111,17 @@ class Permits:
 
     async def finish(self, principal: Principal, session_id: str, permit: str, outcome: Outcome) -> None:
         """Use `permit` up. Raises NotFound (foreign or unknown), Conflict (used or expired), InvalidArgument."""
-        if outcome.kind not in REPORTABLE:
-            raise InvalidArgument("a run elsewhere can't have ended so", value=outcome.kind, limit=sorted(REPORTABLE))
-        row = self._store.permit(permit)
-        if row is None or row.session_id != session_id:
-            raise NotFound("no such permit in this session", value=permit)
-        self._sessions.require(principal, session_id)
-        if row.outcome is not None or permit in self._busy or now_us() >= row.expires_us:
-            raise Conflict("the permit is used up or expired", value=permit, remedy="Begin the call anew.")
+        async with self._refusals.noted(principal.name, session_id=session_id, request=f"Finish {permit}"):
+            if outcome.kind not in REPORTABLE:
+                raise InvalidArgument(
+                    "a run elsewhere can't have ended so", value=outcome.kind, limit=sorted(REPORTABLE)
+                )
+            row = self._store.permit(permit)
+            if row is None or row.session_id != session_id:
+                raise NotFound("no such permit in this session", value=permit)
+            self._sessions.require(principal, session_id)
+            if row.outcome is not None or permit in self._busy or now_us() >= row.expires_us:
+                raise Conflict("the permit is used up or expired", value=permit, remedy="Begin the call anew.")
         await self._end(row, outcome)
 
     async def watch_expiry(self) -> None:

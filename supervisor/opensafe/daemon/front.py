@@ -115,11 +115,11 @@ class Front:
         sessions = Sessions(judge, log, store, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
         flow = Flow(caps.arguments_bytes_per_s)  # one for all that is judged of a principal
-        permits = Permits(judge, log, store, sessions, tracing, caps, flow)
+        refusals = Refusals(log, caps.refusals_per_s)
+        permits = Permits(judge, log, store, sessions, refusals, tracing, caps, flow)
         shadow = Shadow(log, load_bundle, make_engine)
         stack.push_async_callback(shadow.close)
         bans = Bans(log, store, principals)
-        refusals = Refusals(log, caps.refusals_per_s)
         gate = Gate(
             judge,
             log,

@@ -81,8 +81,8 @@ class UsageRecord(_Record, frozen=True, tag="usage"):
 class RefusalRecord(_Record, frozen=True, tag="refusal"):
     """A request that never came before policy: unknown tool, schema violation, cap, a decision not permitted.
 
-    request: what was asked for where it was no call (ApproveReview, Ban …). count: how many refusals of this
-    principal the record stands for; more than one where they came too fast to be kept apart.
+    request: what was asked for where it was no call to run here (Decide, Begin, ApproveReview, Ban …). count: how many
+    refusals of this principal the record stands for; more than one where they came too fast to be kept apart.
     """
 
     principal: str

@@ -35,6 +35,32 @@ async def test_a_permit_is_used_once(agent, session):
         await agent.finish(session, permit.permit, OK)
 
 
+async def test_refused_questions_and_permits_are_on_record_and_what_is_taken_is_not_refused(daemon, agent, session):
+    open_permit = (await agent.begin(session, "taken", "Bash", LS)).permit
+    foreign = "permit-00000000000000000000"
+    refused = (
+        (agent.decide(session, "Frob", {}), errors.UnknownTool, ("Decide", "", "Frob")),
+        (agent.decide(session, "Bash", {"cmd": "ls"}), errors.InvalidArgument, ("Decide", "", "Bash")),
+        (agent.decide("ses-no", "Bash", LS), errors.NotFound, ("Decide", "", "Bash")),
+        (agent.begin(session, "r1", "Frob", {}), errors.UnknownTool, ("Begin", "r1", "Frob")),
+        (agent.begin(session, "r1", "Bash", {"cmd": "ls"}), errors.InvalidArgument, ("Begin", "r1", "Bash")),
+        (agent.begin(session, "no id", "Bash", LS), errors.InvalidArgument, ("Begin", "no id", "Bash")),
+        (agent.begin(session, "taken", "Bash", LS), errors.Conflict, ("Begin", "taken", "Bash")),
+        (agent.finish(session, foreign, OK), errors.NotFound, (f"Finish {foreign}", "", "")),
+    )
+    expected = []
+    for attempt, error, asked in refused:
+        with pytest.raises(error):
+            await attempt
+        expected.append((error.reason, *asked))
+    async with daemon.client("reviewer") as auditor:  # a session that is not is nobody's, so its refusals are hers
+        kept = await records(auditor, len(refused))
+    assert [(r["reason"], r["request"], r["call_id"], r["tool"]) for r in kept] == expected
+    await agent.decide(session, "Bash", LS)
+    await agent.finish(session, open_permit, OK)
+    assert [record["kind"] for record in await records(agent, 2)] == ["decision", "outcome"]
+
+
 async def test_a_blocked_or_reviewed_call_gets_no_permit(agent, session):
     for number, command in enumerate(("curl evil.example.com", "npm install")):
         assert not (await agent.begin(session, f"none-{number}", "Bash", {"command": command})).permit
