@@ -336,13 +336,17 @@ _plain(command) if {
 # METADATA
 # title: Subcommand
 # description: What stands behind a program's name and the options that are often before it.
-verb(command) := [argument |
+verb(command) := command.argv[1] if not startswith(command.argv[1], "-")
+
+else := [argument |
 	some at, argument in array.slice(command.argv, 0, 16)
 	at > 0
 	not _leads(command, at)
 ][0]
 
+# Asked first for what is cheap: a set written in a rule is made anew each time.
 _leads(command, at) if {
+	startswith(command.argv[at], "-")
 	command.argv[at] in {"--no-daemon", "--no-pager", "--offline", "--quiet", "--silent", "-C", "-c", "-o", "-q", "-s"}
 }
 

@@ -321,9 +321,18 @@ _mode_known(item) if {
 
 _looks_like_mode(argument) if regex.match(`^([0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(,[ugoa]*[-+=][rwxXstugo]*)*)$`, argument)
 
-_special(argument) if regex.match(`^(-m|--mode=)?0*[2-7][0-7]{3}$`, argument)
+_special(argument) if {
+	octal := trim_prefix(trim_prefix(argument, "-m"), "--mode=")
+	trim(octal, "01234567") == ""
+	mode := trim_left(octal, "0")
+	count(mode) == 4
+	not startswith(mode, "1")
+}
 
-_special(argument) if regex.match(`^(-m|--mode=)?([ugoa]*[-+=][rwxXtugo]*,)*[ugoa]*[+=][rwxXtugo]*s`, argument)
+_special(argument) if {
+	contains(argument, "s")
+	regex.match(`^(-m|--mode=)?([ugoa]*[-+=][rwxXtugo]*,)*[ugoa]*[+=][rwxXtugo]*s`, argument)
+}
 
 _covered(item) if command.installs(item)
 

@@ -132,6 +132,18 @@ test_block_tool_exec_setuid_deny if {
 	sample.blocked_by(verdict, "tool.exec.setuid.deny")
 }
 
+test_block_exec_setuid_octal if {
+	every words in [["install", "-m2755"], ["mkdir", "--mode=04755"], ["chmod", "0000000006000"]] {
+		verdict := sample.judge("bash", sample.bash([sample.command(array.concat(words, ["x"]))]))
+		some hit in verdict.rules
+		hit.id == "tool.exec.setuid.deny"
+	}
+	every words in [["install", "-m755"], ["mkdir", "--mode=01777"], ["chmod", "000644"], ["install", "27550"]] {
+		verdict := sample.judge("bash", sample.bash([sample.command(array.concat(words, ["x"]))]))
+		every hit in verdict.rules { hit.id != "tool.exec.setuid.deny" }
+	}
+}
+
 test_block_tool_exec_setuid_deny_2 if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `u+s`, `x`])]))
 	sample.blocked_by(verdict, "tool.exec.setuid.deny")
