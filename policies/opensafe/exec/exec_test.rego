@@ -138,7 +138,7 @@ test_block_exec_setuid_octal if {
 		some hit in verdict.rules
 		hit.id == "tool.exec.setuid.deny"
 	}
-	every words in [["install", "-m755"], ["mkdir", "--mode=01777"], ["chmod", "000644"], ["install", "27550"]] {
+	every words in [["install", "-m755"], ["mkdir", "--mode=01777"], ["chmod", "00644"], ["install", "27550"]] {
 		verdict := sample.judge("bash", sample.bash([sample.command(array.concat(words, ["x"]))]))
 		every hit in verdict.rules { hit.id != "tool.exec.setuid.deny" }
 	}
