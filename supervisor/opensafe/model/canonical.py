@@ -7,7 +7,8 @@ both orders agree. Digests are lower-case hexadecimal SHA-256.
 """
 
 import hashlib
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 MAX_DEPTH: Final = 64
 
 _LEAF_PREFIX: Final = b"\x00"
+#: Whatever these hold has a form, or the encoder says that it has none.
+_PLAIN: Final = frozenset((str, bool, type(None)))
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -27,9 +30,14 @@ def canonical_json(value: object) -> bytes:
 
     Raises NotCanonicalError naming the offending value.
     """
-    builtins = msgspec.to_builtins(value, str_keys=True)
-    _check(builtins, 0)
-    return _encoder.encode(builtins)
+    try:
+        builtins = msgspec.to_builtins(value, str_keys=True)
+        _check((builtins,), 0)
+        return _encoder.encode(builtins)
+    except UnicodeEncodeError as error:
+        raise NotCanonicalError(f"lone surrogate in text {error.object[:40]!r}") from error
+    except RecursionError as error:
+        raise NotCanonicalError(f"nested deeper than {MAX_DEPTH}") from error
 
 
 def digest(value: object) -> str:
@@ -42,38 +50,23 @@ def leaf_hash(line: bytes) -> str:
     return hashlib.sha256(_LEAF_PREFIX + line).hexdigest()
 
 
-def _check(value: object, depth: int) -> None:
-    if depth > MAX_DEPTH:
+def _check(items: Collection[Any], depth: int) -> None:
+    """Hold what the encoder does not. Exact types and no call for a scalar: this runs over every record."""
+    if depth > MAX_DEPTH and items:
         raise NotCanonicalError(f"nested deeper than {MAX_DEPTH}")
-    match value:
-        case None | bool():
-            return
-        case int():
-            if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
-                raise NotCanonicalError(f"integer {value} is beyond +-(2**53 - 1)")
-        case str():
-            _check_text(value)
-        case list() | tuple():
-            for item in value:
-                _check(item, depth + 1)
-        case dict():
-            for key, item in value.items():
-                _check_key(key)
-                _check(item, depth + 1)
-        case _:
-            raise NotCanonicalError(f"{type(value).__name__} {value!r} has no canonical form")
-
-
-def _check_text(text: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise NotCanonicalError(f"lone surrogate in text {text[:40]!r}") from error
-
-
-def _check_key(key: object) -> None:
-    if not isinstance(key, str):
-        raise NotCanonicalError(f"key {key!r} is not text")
-    _check_text(key)
-    if not key.isascii() and max(key) > "\uffff":
-        raise NotCanonicalError(f"key {key[:40]!r} lies beyond the basic plane")
+    for item in items:
+        kind = type(item)
+        if kind in _PLAIN:
+            continue
+        if kind is int:
+            if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:
+                raise NotCanonicalError(f"integer {item} is beyond +-(2**53 - 1)")
+        elif kind is dict:
+            for key in item:
+                if not key.isascii() and max(key) > "\uffff":
+                    raise NotCanonicalError(f"key {key[:40]!r} lies beyond the basic plane")
+            _check(item.values(), depth + 1)
+        elif kind is list or kind is tuple:
+            _check(item, depth + 1)
+        else:
+            raise NotCanonicalError(f"{kind.__name__} {item!r} has no canonical form")

@@ -29,13 +29,40 @@ def test_what_has_no_form_is_refused(value):
         canonical_json(value)
 
 
-def test_depth_is_capped():
+BAD = [1.5, float("nan"), float("inf"), 2**53, -(2**53), "\ud800", {"a\U0001f600": 1}, {"a\ud800": 1}]
+
+
+@given(values, st.sampled_from(BAD), st.lists(st.sampled_from(["list", "tuple", "value", "beside"]), max_size=8))
+def test_what_has_no_form_is_refused_wherever_it_stands(good, bad, way):
+    ways = {
+        "list": lambda inner: [good, inner],
+        "tuple": lambda inner: (inner, good),
+        "value": lambda inner: {"a": good, "b": inner},
+        "beside": lambda inner: [{}, [], inner],
+    }
+
+    def around(inner):
+        for step in way:
+            inner = ways[step](inner)
+        return inner
+
+    assert canonical_json(around(good))
+    with pytest.raises(NotCanonicalError):
+        canonical_json(around(bad))
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["list", "object"])
+@pytest.mark.parametrize("depth", [65, 10_000])
+def test_depth_is_capped(wrap, depth):
     def nest(depth):
-        return 0 if depth == 0 else [nest(depth - 1)]
+        inner = 0
+        for _ in range(depth):
+            inner = wrap(inner)
+        return inner
 
     assert canonical_json(nest(64))
     with pytest.raises(NotCanonicalError, match="64"):
-        canonical_json(nest(65))
+        canonical_json(nest(depth))
 
 
 def test_digest_is_sha256_of_the_form():
