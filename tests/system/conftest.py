@@ -4,15 +4,21 @@ from tests.harness.daemon import Daemon, running
 
 
 @pytest.fixture(scope="module")
-def daemon():
+def settings():
+    """What the daemon of a file is made with, for a file to say otherwise (see Daemon)."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def daemon(settings):
     """One daemon for the tests of a file that don't stop it."""
-    with running() as daemon:
+    with running(**settings) as daemon:
         yield daemon
 
 
 @pytest.fixture
 def own_daemon():
-    """A daemon of the test's own, to be killed at will. Made by a call, with caps if wanted."""
+    """A daemon of the test's own, to be killed at will. Made by a call, with settings if wanted."""
     made = []
 
     def make(**settings):
@@ -35,6 +41,12 @@ async def agent(daemon):
 
 
 @pytest.fixture
+async def reviewer(daemon):
+    async with daemon.client("reviewer") as client:
+        yield client
+
+
+@pytest.fixture
 async def session(agent):
     session = await agent.create_session("tester")
     yield session
@@ -43,4 +55,4 @@ async def session(agent):
 
 @pytest.fixture
 async def sandbox(agent, session):
-    return (await agent.create_sandbox(session)).sandbox.sandbox_id
+    return (await agent.create_sandbox(session)).sandbox_id

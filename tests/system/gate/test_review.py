@@ -15,12 +15,6 @@ from tests.harness.daemon import signal_process
 INSTALL = {"command": "npm install; echo ran >> runs.txt; cat runs.txt"}
 
 
-@pytest.fixture
-async def reviewer(daemon):
-    async with daemon.client("reviewer") as client:
-        yield client
-
-
 async def park(agent, session, sandbox, call_id="install"):
     result = await agent.run_call(session, sandbox, call_id, "Bash", INSTALL)
     assert result.verdict.action is Action.REVIEW

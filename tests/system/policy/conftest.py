@@ -1,6 +1,5 @@
 import pytest
 
-from tests.harness.daemon import Daemon
 from tests.harness.policy import site_bundle
 
 
@@ -15,33 +14,6 @@ def bundles(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def daemon(bundles):
-    """A daemon with the first of them in force."""
-    daemon = Daemon(bundle=bundles["active"], key=bundles["key"]).start()
-    yield daemon
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
-
-
-@pytest.fixture
-async def agent(daemon):
-    async with daemon.client() as client:
-        yield client
-
-
-@pytest.fixture
-async def reviewer(daemon):
-    async with daemon.client("reviewer") as client:
-        yield client
-
-
-@pytest.fixture
-async def session(agent):
-    session = await agent.create_session("tester")
-    yield session
-    await agent.close_session(session)
-
-
-@pytest.fixture
-async def sandbox(agent, session):
-    return (await agent.create_sandbox(session)).sandbox_id
+def settings(bundles):
+    """The first of them is in force."""
+    return {"bundle": bundles["active"], "key": bundles["key"]}

@@ -10,22 +10,14 @@ from opensafe.client import Stdout
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from tests.harness.audit import records
-from tests.harness.daemon import running
 
 # npm is not in the image: the marker is what shows that the line was run.
 INSTALL = {"command": "npm install; echo ran"}
 
 
 @pytest.fixture(scope="module")
-def daemon():
-    with running(caps="approvals_needed = 2", staffed=True) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-async def reviewer(daemon):
-    async with daemon.client("reviewer") as client:
-        yield client
+def settings():
+    return {"caps": "approvals_needed = 2", "staffed": True}
 
 
 @pytest.fixture

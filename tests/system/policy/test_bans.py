@@ -9,7 +9,6 @@ from opensafe.client import Decided, Ended, Stdout
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from tests.harness.audit import records
-from tests.harness.daemon import running
 
 LS = {"command": "ls"}
 INSTALL = {"command": "npm install"}
@@ -17,9 +16,8 @@ SLEEP = {"command": "echo up; sleep 600"}
 
 
 @pytest.fixture(scope="module")
-def daemon():
-    with running(staffed=True) as daemon:
-        yield daemon
+def settings():
+    return {"staffed": True}
 
 
 @pytest.fixture

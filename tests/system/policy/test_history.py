@@ -7,7 +7,6 @@ import pytest
 from opensafe.client import Stdout
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
-from tests.harness.daemon import running
 from tests.harness.policy import site_bundle
 
 FETCH = {"command": "curl -sS https://docs.python.org/3/ -o page.html"}
@@ -15,7 +14,7 @@ READ = {"command": "cat .env"}
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory):
+def settings(tmp_path_factory):
     """A site that lets agents read secrets, and has small windows."""
 
     def small(settings):
@@ -28,8 +27,7 @@ def daemon(tmp_path_factory):
         rego={"read/read.rego": ('not _clear(path, "secret")', 'not _clear(path, "forbidden")')},
         without="tool.read.secrets.block",
     )
-    with running(bundle=bundle, key=key) as daemon:
-        yield daemon
+    return {"bundle": bundle, "key": key}
 
 
 async def deciding(agent, session, sandbox, call_id, arguments):

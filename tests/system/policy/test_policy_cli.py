@@ -12,7 +12,7 @@ import pytest
 
 from opensafe.bench.private import programs
 from opensafe.cli.exits import Exit
-from tests.harness.daemon import PREFIX, ROOT, Daemon
+from tests.harness.daemon import PREFIX, ROOT
 
 
 def opensafe(*arguments, daemon=None):
@@ -39,11 +39,8 @@ def site(tmp_path_factory, keys):
 
 
 @pytest.fixture(scope="module")
-def daemon(keys, site):
-    daemon = Daemon(bundle=site, key=keys / "policy.pub", staffed=True).start()
-    yield daemon
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
+def settings(keys, site):
+    return {"bundle": site, "key": keys / "policy.pub", "staffed": True}
 
 
 def sign(keys, out, number):

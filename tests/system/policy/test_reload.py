@@ -14,7 +14,7 @@ from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from opensafe.policy import archive, sign
 from opensafe.policy.manifest import ALLOWED, CONFIG, MANIFEST, SIGNATURE, VECTORS, read_manifest
-from tests.harness.daemon import Daemon, signal_process
+from tests.harness.daemon import running, signal_process
 from tests.harness.policy import KEY, site_bundle
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
@@ -79,12 +79,10 @@ def site(tmp_path_factory):
 @pytest.fixture
 def daemon(site):
     """A daemon of the test's own: a log's highest number is for life."""
-    site.number, daemon = 100, Daemon(bundle=site.place, key=site.public)
+    site.number = 100
     site.put(site.mild)
-    daemon.start()
-    yield daemon
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
+    with running(bundle=site.place, key=site.public) as daemon:
+        yield daemon
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,6 @@ import pytest
 from opensafe import errors
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
-from tests.harness.daemon import Daemon
 from tests.harness.policy import site_bundle
 
 DONE = Outcome(kind=OutcomeKind.EXITED, exit_code=0)
@@ -52,25 +51,8 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def daemon(site):
-    place, key, _ = site
-    daemon = Daemon(bundle=place, key=key).start()
-    yield daemon
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
-
-
-@pytest.fixture
-async def agent(daemon):
-    async with daemon.client() as client:
-        yield client
-
-
-@pytest.fixture
-async def session(agent):
-    session = await agent.create_session("tester")
-    yield session
-    await agent.close_session(session)
+def settings(site):
+    return {"bundle": site[0], "key": site[1]}
 
 
 async def last_record(agent):
