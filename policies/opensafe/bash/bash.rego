@@ -94,6 +94,22 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Devices written to
+# description: A redirection or operand that is a device and no stream.
+# custom:
+#   id: tool.bash.destructive.deny
+#   severity: critical
+#   threat: T16
+blocks contains hit.block(
+	"tool.bash.destructive.deny", "critical",
+	$"writes to the device {path.path}", path.path, "Write to a file beneath /workspace or /tmp.",
+) if {
+	some path in input.call.writes
+	path.classes.device == true
+	not path.classes.stream
+}
+
+# METADATA
 # title: Work tree elsewhere
 # description: git told to work on another directory, which it may clean or reset.
 # custom:
@@ -125,7 +141,7 @@ blocks contains hit.block(
 ) if {
 	some item in input.call.commands
 	item.program == "git"
-	item.opaque == true
+	not input.call.opaque == false
 	command.verb(item) in {"config", "init"}
 }
 

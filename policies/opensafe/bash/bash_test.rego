@@ -462,8 +462,9 @@ test_allow_tool_bash_opaque_review_here_document_and_output if {
 }
 
 test_block_tool_write_vcs_deny_setting if {
-	item := sample.with_field(sample.command([`git`, `config`, `core.sshCommand`, `id`]), {"opaque": true})
-	sample.blocked_by(sample.judge("bash", sample.bash([item])), "tool.write.vcs.deny")
+	item := sample.command([`git`, `config`, `core.sshCommand`, `id`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["a setting"]}))
+	sample.blocked_by(verdict, "tool.write.vcs.deny")
 }
 
 test_allow_tool_write_vcs_deny_setting if {
@@ -528,4 +529,56 @@ test_allow_tool_bash_opaque_review_streamed_to_a_script if {
 test_missing_tool_bash_opaque_review_streamed if {
 	question := sample.bash([sample.command([`python3`])])
 	sample.reviewed_by(sample.judge("bash", sample.without(question, "/call/stdin")), "tool.bash.opaque.review")
+}
+
+test_block_tool_bash_destructive_deny_device_write if {
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`cat`, `x`])],
+		"writes": [sample.path("/dev/sda", ["device"])],
+	}))
+	sample.blocked_by(verdict, "tool.bash.destructive.deny")
+}
+
+test_allow_tool_bash_destructive_deny_device_write if {
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`cat`, `x`])],
+		"writes": [sample.path("/dev/stdout", ["device", "stream"])],
+	}))
+	sample.allowed(verdict, "tool.bash.destructive.deny")
+}
+
+test_review_tool_bash_interpreter_review_git if {
+	every argv in [
+		[`git`, `rebase`, `-x`, `id`, `HEAD~1`], [`git`, `grep`, `-Oid`, `x`],
+		[`git`, `difftool`, `-x`, `id`], [`git`, `submodule`, `foreach`, `id`],
+	] {
+		verdict := sample.judge("bash", sample.bash([sample.command(argv)]))
+		sample.fired(verdict, "tool.bash.interpreter.review", "review")
+	}
+}
+
+test_allow_tool_bash_interpreter_review_git if {
+	every argv in [[`git`, `cherry-pick`, `-x`, `3f2a91c`], [`git`, `clean`, `-n`, `-x`], [`git`, `diff`, `-Oorder`]] {
+		verdict := sample.judge("bash", sample.bash([sample.command(argv)]))
+		sample.allowed(verdict, "tool.bash.interpreter.review")
+	}
+}
+
+test_allow_tool_bash_network_deny_copy_here if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`rsync`, `-a`, `src/`, `/tmp/b/`])]))
+	sample.allowed(verdict, "tool.bash.network.deny")
+}
+
+test_allow_tool_bash_workspace_allow_leading_options if {
+	every argv in [
+		[`npm`, `--prefix`, `web`, `run`, `build`], [`mvn`, `-q`, `-DskipTests`, `-pl`, `core`, `test`],
+		[`git`, `--no-pager`, `log`], [`cargo`, `--color=always`, `test`],
+	] {
+		sample.allowed_by(sample.judge("bash", sample.bash([sample.command(argv)])), "tool.bash.workspace.allow")
+	}
+}
+
+test_review_tool_exec_package_install_review_behind_options if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`npm`, `--prefix`, `run`, `install`])]))
+	sample.reviewed_by(verdict, "tool.exec.package.install.review")
 }

@@ -23,13 +23,16 @@ denied[class] contains name if {
 # METADATA
 # title: Variables
 # description: Every environment variable that the call sets or unsets.
-variables contains name if some name, _ in input.call.env
+variables contains name if {
+	some name, _ in input.call.env
+	not _by_value(name)
+}
 
 variables contains name if {
 	some item in input.call.commands
-	some name, value in item.assignments
+	some name, _ in item.assignments
 	not _splits_lines(item, name)
-	not _names_nothing(name, value)
+	not _by_value(name)
 }
 
 variables contains split(argument, "=")[0] if {
@@ -37,15 +40,19 @@ variables contains split(argument, "=")[0] if {
 	item.program in {"export", "declare", "typeset", "local", "readonly", "env", "unset"}
 	some argument in item.argv
 	is_string(argument)
+	not _by_value(split(argument, "=")[0])
 }
 
 # `IFS=, read -r a b`: gone with the line that was read.
 _splits_lines(item, "IFS") if item.program in {"mapfile", "read", "readarray"}
 
-# `GIT_EDITOR=true`, `GIT_PAGER=cat`: starts what does nothing of its own.
-_names_nothing(name, value) if {
-	value in {"", ":", "cat", "false", "true"}
-	name in {"EDITOR", "GIT_EDITOR", "GIT_PAGER", "GIT_SEQUENCE_EDITOR", "MANPAGER", "PAGER", "VISUAL"}
+# `GIT_EDITOR=true`, `NODE_OPTIONS=--max-old-space-size=4096`: any value that may start or load something is opaque.
+_by_value(name) if {
+	name in {
+		"EDITOR", "GIT_EDITOR", "GIT_PAGER", "GIT_SEQUENCE_EDITOR", "GOFLAGS", "JAVA_TOOL_OPTIONS", "MAKEFLAGS", "MANPAGER",
+		"NODE_OPTIONS", "PAGER", "PERL5LIB", "PYTHONWARNINGS", "RUBYLIB", "RUBYOPT", "VISUAL",
+	}
+	input.call.opaque == false
 }
 
 # METADATA
@@ -163,6 +170,14 @@ networked(command) if {
 	command.argv[1] in {"--version", "--help", "-V"}
 }
 
+# A copy from one place here to another.
+networked(command) if {
+	command.program == "rsync"
+	_plain(command)
+	count(input.call.hosts) == 0
+	input.call.opaque == false
+}
+
 networked(command) if {
 	_plain(command)
 	config.programs.subcommands[command.program][verb(command)]
@@ -197,6 +212,13 @@ installs(command) if {
 	verbs[argument]
 }
 
+# `python setup.py install`.
+installs(command) if {
+	config.programs.interpreters[command.program]
+	command.argv[1] == "setup.py"
+	command.argv[2] in {"develop", "install"}
+}
+
 # `yarn` alone installs.
 installs(command) if {
 	config.programs.install[command.program].install
@@ -218,6 +240,13 @@ inline(command) if {
 	command.program == "git"
 	verb(command) == "submodule"
 	"foreach" in command.argv
+}
+
+inline(command) if {
+	command.program == "git"
+	starts := {"difftool": "-x", "grep": "-O", "rebase": "-x"}[verb(command)]
+	some argument in command.argv
+	startswith(argument, starts)
 }
 
 inline(command) if {
@@ -344,14 +373,17 @@ else := [argument |
 	not _leads(command, at)
 ][0]
 
-# Asked first for what is cheap: a set written in a rule is made anew each time.
 _leads(command, at) if {
 	startswith(command.argv[at], "-")
-	command.argv[at] in {"--no-daemon", "--no-pager", "--offline", "--quiet", "--silent", "-C", "-c", "-o", "-q", "-s"}
+	_option(command.argv[at])
 }
 
-# A setting that would start a program is opaque.
-_leads(command, at) if command.argv[at - 1] in {"-C", "-c"}
+# A setting of git that would start a program is opaque.
+_leads(command, at) if config.programs.leading[command.argv[at - 1]] == true
+
+_option(argument) if config.programs.leading[argument] in {true, false}
+
+_option(argument) if regex.match(`^(-D|--[a-z][a-z-]*=)`, argument)
 
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
 _runs_file_or_module(command) if count(command.argv) == 1

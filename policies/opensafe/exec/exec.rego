@@ -39,6 +39,24 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Code of another place
+# description: Search paths of interpreters that leave the workspace.
+# custom:
+#   id: tool.exec.preload.deny
+#   severity: critical
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.preload.deny", "critical",
+	$"{name}={value} makes programs load code from outside the workspace", name, $"Set {name} to directories of the workspace.",
+) if {
+	some item in input.call.commands
+	some name, value in item.assignments
+	name in {"CLASSPATH", "GEM_PATH", "GOPATH", "LUA_PATH", "NODE_PATH", "PERL5LIB", "PYTHONPATH", "RUBYLIB"}
+	not input.call.opaque == false
+	not _beneath(value)
+}
+
+# METADATA
 # title: Set-user-id programs
 # description: Programs that give a file capabilities.
 # custom:
@@ -227,6 +245,17 @@ _genuine(item) if {
 	endswith($"/{item.argv[0]}", $"{own}/{item.program}")
 }
 
+_beneath(value) if {
+	every place in split(value, ":") {
+		not contains(place, "..")
+		_of_workspace(place)
+	}
+}
+
+_of_workspace(place) if not startswith(place, "/")
+
+_of_workspace(place) if startswith(place, "/workspace")
+
 _of_system(name) if config.programs.trusted[name]
 
 _of_system(name) if config.programs.interpreters[name]
@@ -236,6 +265,13 @@ _of_system(name) if config.programs.subcommands[name]
 _search_paths contains input.call.env.PATH
 
 _search_paths contains item.assignments.PATH if some item in input.call.commands
+
+# `hash -p /tmp/x ls` binds a name to a file.
+_search_paths contains "?" if {
+	some item in input.call.commands
+	item.program == "hash"
+	"-p" in item.argv
+}
 
 # Set by name, to what is not known: `read PATH`, `printf -v PATH`.
 _search_paths contains "?" if {
@@ -407,11 +443,17 @@ _runners contains item.program if {
 	name := _started(item)
 	some fetcher in input.call.commands
 	config.programs.network[fetcher.program]
-	some argument in fetcher.argv
+	some argument in array.concat(fetcher.argv, [redirect.target | some redirect in fetcher.redirects])
 	_names(argument, name)
 }
 
-_started(item) := item.program if startswith(item.argv[0], "./")
+_started(item) := item.program if contains(item.argv[0], "/")
+
+_started(item) := name if {
+	item.program in {".", "source"}
+	parts := split(item.argv[1], "/")
+	name := parts[count(parts) - 1]
+}
 
 _started(item) := name if {
 	config.programs.interpreters[item.program]

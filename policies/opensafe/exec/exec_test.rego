@@ -391,3 +391,65 @@ test_review_tool_bash_background_review_detaching if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`disown`])]))
 	sample.reviewed_by(verdict, "tool.bash.background.review")
 }
+
+test_block_tool_exec_preload_deny_elsewhere if {
+	every place in ["/tmp/x", "lib:/tmp", "../x"] {
+		item := sample.with_field(sample.command([`python3`, `a.py`]), {"assignments": {"PYTHONPATH": place}})
+		verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["x"]}))
+		sample.blocked_by(verdict, "tool.exec.preload.deny")
+	}
+}
+
+test_allow_tool_exec_preload_deny_workspace if {
+	item := sample.with_field(sample.command([`python3`, `a.py`]), {"assignments": {"PYTHONPATH": "/workspace/src:lib"}})
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["x"]}))
+	not sample.named(verdict, "tool.exec.preload.deny")
+}
+
+# A value that only tunes is not opaque; any other is, by the normaliser.
+test_allow_tool_exec_preload_deny_by_value if {
+	item := sample.with_field(sample.command([`node`, `a.js`]), {"assignments": {"NODE_OPTIONS": "--no-warnings"}})
+	sample.allowed(sample.judge("bash", sample.bash([item])), "tool.exec.preload.deny")
+}
+
+test_block_tool_exec_preload_deny_by_value if {
+	item := sample.with_field(sample.command([`node`, `a.js`]), {"assignments": {"NODE_OPTIONS": "--require ./x.js"}})
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["x"]}))
+	sample.blocked_by(verdict, "tool.exec.preload.deny")
+}
+
+test_missing_tool_exec_preload_deny_by_value if {
+	item := sample.with_field(sample.command([`node`, `a.js`]), {"assignments": {"NODE_OPTIONS": "--no-warnings"}})
+	verdict := sample.judge("bash", sample.without(sample.bash([item]), "/call/opaque"))
+	sample.fired(verdict, "tool.exec.preload.deny", "block")
+}
+
+test_block_tool_exec_package_script_deny_fetched_file if {
+	fetch := sample.with_field(
+		sample.command([`curl`, `https://docs.python.org/x`]),
+		{"redirects": [{"op": ">", "fd": null, "target": "/tmp/x"}]},
+	)
+	every run in [
+		sample.with_field(sample.command([`/tmp/x`]), {"program": "x"}),
+		sample.command([`.`, `./x`]),
+		sample.command([`sh`, `x`]),
+	] {
+		verdict := sample.judge("bash", sample.bash([fetch, run]))
+		sample.fired(verdict, "tool.exec.package.script.deny", "block")
+	}
+}
+
+test_block_tool_exec_path_deny_hash if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`hash`, `-p`, `/tmp/x`, `ls`])]))
+	sample.blocked_by(verdict, "tool.exec.path.deny")
+}
+
+test_review_tool_exec_package_install_review_setup if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `setup.py`, `install`])]))
+	sample.reviewed_by(verdict, "tool.exec.package.install.review")
+}
+
+test_allow_tool_exec_package_install_review_setup if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `setup.py`, `sdist`])]))
+	sample.allowed(verdict, "tool.exec.package.install.review")
+}

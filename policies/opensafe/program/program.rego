@@ -50,6 +50,22 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Kernel settings
+# description: Files by which the kernel is changed.
+# custom:
+#   id: tool.exec.kernel.deny
+#   severity: critical
+#   threat: E2
+blocks contains hit.block(
+	"tool.exec.kernel.deny", "critical",
+	$"{path.path} is a setting of the kernel", path.path, "Leave the kernel's settings alone.",
+) if {
+	some path in input.call.writes
+	some root in ["/proc/sys/", "/proc/sysrq-trigger", "/sys/", "/dev/kmsg"]
+	startswith(path.path, root)
+}
+
+# METADATA
 # title: Debuggers
 # description: Programs that read, change or trace other processes.
 # custom:

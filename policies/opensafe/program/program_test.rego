@@ -226,3 +226,21 @@ test_missing_tool_bash_destructive_deny if {
 	verdict := sample.judge("bash", sample.without(sample.bash([sample.command([`wipefs`])]), "/call/commands/0/program"))
 	sample.blocked_by(verdict, "default.deny")
 }
+
+test_block_tool_exec_kernel_deny_setting if {
+	every name in ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state"] {
+		verdict := sample.judge("bash", sample.call("Bash", {
+			"commands": [sample.command([`echo`, `1`])],
+			"writes": [sample.path(name, ["system"])],
+		}))
+		sample.blocked_by(verdict, "tool.exec.kernel.deny")
+	}
+}
+
+test_allow_tool_exec_kernel_deny_setting if {
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`echo`, `1`])],
+		"writes": [sample.path("/workspace/sys/x", ["workspace"])],
+	}))
+	sample.allowed(verdict, "tool.exec.kernel.deny")
+}

@@ -22,7 +22,7 @@ GUEST_ENV: Final[Mapping[str, str]] = MappingProxyType(
 
 _FAMILIES: Final = re.compile(
     r"(?:BASH|COMP_|CURL|DOTNET_|GAWK|GCC_|GCONV|GEM_|GIT_|GLIBC_|GNUMAKE|GO[A-Z]|GREP|HIST|JAVA|JDK|LD_|LESS|LUA_|MAKE|MALLOC"
-    r"|NODE_|NPM_CONFIG|PERL|PHP_|PIP_|PS[0-4]$|PYTHON|READLINE|RUBY|RUSTC|SSH_|SSL_|SYSTEMD|TAR_|UV_|VIM|WGET|XDG_CONFIG"
+    r"|NODE_|NPM_CONFIG|PERL|PHP_|PIP_|PS[0-4]$|PYTHON|READLINE|RUBY|RUST(?:C|FLAGS|DOCFLAGS)|SSH_|SSL_|SYSTEMD|TAR_|UV_|VIM|WGET|XDG_CONFIG"
     r"|ZDOTDIR|_JAVA|CARGO_|CC$|CXX$|CPP$|LD$|AR$|CDPATH$|ENV$|EXECIGNORE$|GLOBIGNORE$|INPUTRC$|LOCPATH$|NLSPATH$"
     r"|AWK(?:LIB)?PATH$|MANPATH$|MANROFFOPT$|MFLAGS$|OPENSSL_|POSIXLY_CORRECT$|PROMPT_|RIPGREP_CONFIG|RSYNC_|SHELLOPTS$"
     r"|SHELL$|TERMCAP$|TERMINFO|TMOUT$|RES_OPTIONS$|HOSTALIASES$|CLASSPATH$|MAVEN_OPTS$|GRADLE_OPTS$|PKG_CONFIG)"
@@ -32,7 +32,9 @@ _HARMLESS: Final = frozenset(
     [
         "BASH_VERSION",
         "CARGO_TERM_COLOR",
+        "CARGO_BUILD_JOBS",
         "CARGO_INCREMENTAL",
+        "CARGO_NET_OFFLINE",
         "CARGO_PROFILE_RELEASE_LTO",
         "GIT_AUTHOR_DATE",
         "GIT_AUTHOR_EMAIL",
@@ -41,12 +43,21 @@ _HARMLESS: Final = frozenset(
         "GIT_COMMITTER_EMAIL",
         "GIT_COMMITTER_NAME",
         "GIT_TERMINAL_PROMPT",
+        "DOTNET_CLI_TELEMETRY_OPTOUT",
+        "DOTNET_NOLOGO",
+        "GREP_COLOR",
+        "GREP_COLORS",
+        "NODE_DEBUG",
         "GIT_OPTIONAL_LOCKS",
         "GIT_MERGE_AUTOEDIT",
         "GOARCH",
         "GOOS",
         "GOMAXPROCS",
         "GO111MODULE",
+        "GOAMD64",
+        "GOARM",
+        "GODEBUG",
+        "GOEXPERIMENT",
         "GOTRACEBACK",
         "JAVA_HOME",
         "MALLOC_ARENA_MAX",
@@ -56,7 +67,9 @@ _HARMLESS: Final = frozenset(
         "PIP_DISABLE_PIP_VERSION_CHECK",
         "PIP_NO_INPUT",
         "PIP_NO_COLOR",
+        "PYTHONASYNCIODEBUG",
         "PYTHONDEVMODE",
+        "PYTHONSAFEPATH",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONFAULTHANDLER",
         "PYTHONHASHSEED",
@@ -71,13 +84,40 @@ _HARMLESS: Final = frozenset(
         "LESSCHARSET",
     ]
 )
-_SEARCHES: Final = frozenset({"PYTHONPATH", "NODE_PATH", "GOPATH", "CLASSPATH"})
+_SEARCHES: Final = frozenset(
+    {"CARGO_TARGET_DIR", "CLASSPATH", "GOBIN", "GOCACHE", "GOPATH", "NODE_PATH", "PERL5LIB", "PYTHONPATH",
+     "PYTHONPYCACHEPREFIX", "RUBYLIB"}
+)  # fmt: skip
 _NOTHING: Final = frozenset({"", "0", "1", "cat", "true", "false", ":"})
 _BENEATH: Final = re.compile(
     r"(?:(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)(?::(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)*"
 )
 _COMPILER: Final = re.compile(
-    r"(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?"
+    r"(?:ccache )?(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?(?: -(?:[DOWgm][\w=]*|std=[\w+]+))*"
+)
+_JAVA: Final = r"-X(?:m[nsx]|ss)\w+|-XX:[+-]?(?!On)\w+(?:=[0-9]+[kmgKMG]?)?|-D(?!java\.|jdk\.|sun\.)[\w.]+=[\w.-]*|-e?a|-esa|-server"
+#: Variables of options: each word of the value has to be one that only tunes.
+_TUNES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        name: re.compile(pattern)
+        for names, pattern in {
+            "GOFLAGS": r"-mod=(?:mod|readonly|vendor)|-(?:race|short|trimpath|v|buildvcs=\w+|count=\d+|p=\d+|tags=[\w,]+"
+            r"|timeout=\w+)",
+            "GOPROXY": r"off",
+            "GOTOOLCHAIN": r"local",
+            "JAVA_TOOL_OPTIONS MAVEN_OPTS GRADLE_OPTS _JAVA_OPTIONS": _JAVA,
+            "LESS": r"-?[a-zA-Z0-9]+",
+            "MAKEFLAGS": r"-?[jkilnsBw]+[0-9]*|[0-9]+|--(?:no-print-directory|silent|jobs=\d+|keep-going|output-sync)",
+            "NODE_OPTIONS": r"--(?:max-old-space-size|max-semi-space-size|stack-size|unhandled-rejections|dns-result-order"
+            r"|stack-trace-limit)=[\w-]+|--(?:no-warnings|no-deprecation|trace-warnings|trace-deprecation|throw-deprecation"
+            r"|experimental-vm-modules|enable-source-maps|openssl-legacy-provider|preserve-symlinks|expose-gc)",
+            "PYTHONWARNINGS": r"(?:(?:always|default|error|ignore|module|once)(?:::[A-Za-z]*)?,?)+",
+            "RUBYOPT": r"-w|-W(?:[0-2]|:[\w-]+)",
+            "RUSTFLAGS RUSTDOCFLAGS": r"-C|(?:-C)?(?:codegen-units|debug-assertions|debuginfo|instrument-coverage|lto|opt-level"
+            r"|overflow-checks|panic|target-cpu|target-feature)(?:=[\w+,.-]+)?|-[ADW]|(?:-[ADW])?[a-z_:]+|--cfg|-Zsanitizer=\w+",
+        }.items()
+        for name in names.split()
+    }
 )
 _QUIET: Final = frozenset({"PAGER", "GIT_PAGER", "EDITOR", "GIT_EDITOR", "VISUAL", "GIT_SEQUENCE_EDITOR", "MANPAGER"})
 
@@ -90,6 +130,8 @@ def changes_behaviour(name: str, value: str | None) -> bool:
         return value not in _NOTHING
     if value is not None and name in ("CC", "CXX", "CPP", "LD", "AR"):
         return not _COMPILER.fullmatch(value)
+    if value is not None and name in _TUNES:
+        return not all(map(_TUNES[name].fullmatch, value.split()))
     if value is not None and name in _SEARCHES:  # the workspace's own code
         return ".." in value or not _BENEATH.fullmatch(value)
     return True

@@ -97,16 +97,24 @@ class _Node:
 
 
 class PathClassifier:
-    """The path patterns of one `ClassTables`, compiled to two tries: anchored at `/` and floating (`**/`)."""
+    """The path patterns of one `ClassTables`, compiled to two tries: anchored at `/` and floating (`**/`).
 
-    __slots__ = ("_anchored", "_floating")
+    A pattern behind `!` takes what it covers out of its class again.
+    """
+
+    __slots__ = ("_anchored", "_except", "_floating")
 
     def __init__(self, tables: ClassTables) -> None:
         self._anchored = _Node()
         self._floating = _Node()
+        self._except: dict[str, str] = {}
         for name, patterns in tables.paths.items():
             for pattern in patterns:
-                self._add(name, pattern)
+                if pattern.startswith("!"):
+                    self._except[f"!{name}"] = name
+                    self._add(f"!{name}", pattern[1:])
+                else:
+                    self._add(name, pattern)
 
     def _add(self, name: str, pattern: str) -> None:
         floating = pattern.startswith("**/")
@@ -140,16 +148,28 @@ class PathClassifier:
         for node in active:
             for name in node.exact:
                 found[name] = True
+        return self._less(found, dict(found)) if self._except else found
+
+    def _less(self, found: dict[str, bool], excepted: dict[str, bool]) -> dict[str, bool]:
+        """`found` without the classes that exceptions in `excepted` take away."""
+        for mark, name in self._except.items():
+            if mark in excepted:
+                found.pop(name, None)
+            if found is not excepted:
+                found.pop(mark, None)
         return found
 
     def classify_glob(self, path: str) -> tuple[dict[str, bool], bool]:
         """The classes that a shell pattern may reach, and whether all that it matches has the same ones.
 
         A component without a literal character (`*`) is not held to name what floating patterns (`**/.env`) name,
-        just as a directory given to a recursive reader is not; below an anchored root it is (`/etc/*`).
+        just as a directory given to a recursive reader is not; below an anchored root it is (`/etc/*`). Nor is one that
+        shares with the pattern no more than an extension or nothing at all (`*.json`, `part_*`).
         """
-        may = self._reach(path, certain=False)
-        return may, may == self._reach(path, certain=True)
+        may, sure = self._reach(path, certain=False), self._reach(path, certain=True)
+        excepted = dict(sure)
+        may, sure = self._less(may, excepted), self._less(sure, excepted)
+        return may, may == sure
 
     def _reach(self, path: str, *, certain: bool) -> dict[str, bool]:
         found: dict[str, bool] = dict.fromkeys(self._anchored.subtree, True)
@@ -168,7 +188,7 @@ class PathClassifier:
                     elif certain or (bare and floats):
                         hit = text == "*"
                     else:
-                        hit = _meets(part, text)
+                        hit = _meets(part, text) and not (floats and _by_chance(part, text))
                     if hit:
                         following.append((child, floats))
             for node, _ in following:
@@ -179,6 +199,19 @@ class PathClassifier:
             for name in node.exact:
                 found[name] = True
         return found
+
+
+_EXTENSION: Final = re.compile(r"[*?]+\.\w+")
+
+
+def _by_chance(glob: str, pattern: str) -> bool:
+    """Whether a glob that meets a pattern names it no more than any other file: `*.json`, `part_*` and `*.key`."""
+    if "*" not in pattern:
+        return _EXTENSION.fullmatch(glob) is not None
+    if glob[-1:] != "*" or pattern[0] != "*":
+        return False
+    start, shared = glob.rstrip("*"), pattern.strip("*").split("*")[0]
+    return shared not in start and not any(start.endswith(shared[:size]) for size in range(2, len(shared)))
 
 
 def _meets(glob: str, pattern: str) -> bool:
