@@ -23,7 +23,7 @@ from opensafe.control.history import used_by
 from opensafe.control.judge import Ask, Judge, Judged, Verdict
 from opensafe.control.live import LiveCall, LiveCalls, Submission
 from opensafe.control.refusals import Flow, Refusals
-from opensafe.control.reviews import Reviews
+from opensafe.control.reviews import VOIDED, Reviews
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
     Conflict,
@@ -148,12 +148,11 @@ class Gate:
 
     async def _park(self, live: LiveCall, verdict: Verdict, approval: ApprovalInput | None) -> Outcome:
         if approval is not None:
-            why = "policy changed since the review: the approval is void"
             row = self._store.review(approval.id)
             if row is not None:
-                await self._reviews.record(row, "void", decided_by=approval.approver, reason=why)
+                await self._reviews.record(row, "void", decided_by=approval.approver, reason=VOIDED)
             live.decided(verdict)
-            return Outcome(kind=OutcomeKind.BLOCKED, detail=why)
+            return Outcome(kind=OutcomeKind.BLOCKED, detail=VOIDED)
         with self._tracing.child(semconv.SPAN_REVIEW, **{semconv.REVIEW_ID: verdict.review_id}):
             self._store.park(verdict.review_id, live.submission.arguments_json)
             live.park(verdict)
@@ -246,8 +245,7 @@ class Gate:
         lost = 0
         for row in self._store.unfinished():
             review = self._store.review(row.review_id) if row.review_id else None
-            waits = review is not None and review.state == "pending"
-            if waits or (row.permit and now_us() < row.expires_us):
+            if (review is not None and review.waits) or (row.permit and now_us() < row.expires_us):
                 continue
             detail = "the permit expired" if row.permit else "the daemon ended while the call was under way"
             outcome = Outcome(kind=OutcomeKind.LOST, detail=detail)
@@ -289,9 +287,9 @@ class Gate:
         row = self._store.call(submission.session_id, submission.call_id)
         if row is None:
             return None
-        _same_request(row.digest, row.sandbox_id or submission.sandbox_id, call, submission)
-        if row.permit:
+        if row.purpose == "permit":
             raise Conflict("the call_id belongs to a permit", value=submission.call_id)
+        _same_request(row.digest, row.sandbox_id, call, submission)
         return self._restore(submission, call, row)
 
     def _restore(self, submission: Submission, call: ToolCall, row: CallRow | None = None) -> LiveCall:

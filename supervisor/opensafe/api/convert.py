@@ -156,6 +156,8 @@ def review(view: View) -> review_pb2.Review:
         taints=view.taints,
         workspace_changes=view.changes,
         stdin=bool(row.stdin),
+        elsewhere=row.elsewhere,
+        description_digest=row.described,
     )
 
 

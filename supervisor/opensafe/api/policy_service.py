@@ -1,5 +1,6 @@
 """Verdicts without runs, permits for runs elsewhere, explanations, shadow, and the daemon's state."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from opensafe.audit.log import AuditLog
 from opensafe.control.activation import Activations
 from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
-from opensafe.control.permits import Permits
+from opensafe.control.permits import Permits, Request
 from opensafe.control.shadow import Shadow
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
@@ -55,20 +56,30 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
     async def Begin(  # noqa: N802 - the name of the RPC
         self,
         request: policy_pb2.BeginRequest,
-        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+        context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> policy_pb2.BeginResponse:
         """A verdict and, where it is allow, a permit."""
-        judged = await self._permits.begin(
+        gone = None
+        if request.wait_for_review:
+            gone = asyncio.Event()
+            context.add_done_callback(lambda _: gone.set())
+        begun = await self._permits.begin(
             self._principal,
-            request.session_id,
-            request.call_id,
-            request.tool,
-            request.arguments_json,
-            description_digest=request.description_digest,
-            pinned_digest=request.pinned_digest,
+            Request(
+                session_id=request.session_id,
+                call_id=request.call_id,
+                tool=request.tool,
+                arguments_json=request.arguments_json,
+                description_digest=request.description_digest,
+                pinned_digest=request.pinned_digest,
+            ),
+            gone,
         )
         return policy_pb2.BeginResponse(
-            decision=convert.decision(judged.verdict), permit=judged.permit, expires_unix_ns=judged.expires_us * 1000
+            decision=convert.decision(begun.verdict),
+            permit=begun.permit,
+            expires_unix_ns=begun.expires_us * 1000,
+            outcome=convert.outcome(begun.outcome) if begun.outcome else None,
         )
 
     async def Finish(  # noqa: N802 - the name of the RPC

@@ -92,7 +92,7 @@ def approve(
     if json:
         present.raw(encode(report("review-approve", {"review_id": review, "action": verdict.action}, verdict)))
     elif verdict.action is Action.ALLOW:
-        present.out(f"approved {review}: the call runs once")
+        present.out(f"approved {review}: exactly this call, once")
     else:
         present.say(f"approved {review}, but policy now says {verdict.action}")
         for line in present.verdict_lines(verdict):
@@ -151,8 +151,13 @@ def _print(review: "Review") -> None:
     from . import present
 
     present.out(f"review     {review.review_id}, {review.state}, {_remaining(review)}")
-    present.out(f"asked by   {review.principal} in {review.session_id}, {review.sandbox_id}, call {review.call_id}")
+    place = review.session_id if review.elsewhere else f"{review.session_id}, {review.sandbox_id}"
+    present.out(f"asked by   {review.principal} in {place}, call {review.call_id}")
     present.out(f"call       {review.tool} {_arguments(review)}")
+    if review.elsewhere:
+        present.out("runs       elsewhere, on a permit: the client fetches it once, and says how the run ended")
+        if review.description_digest:
+            present.out(f"described  {review.description_digest}: what the client says it was shown of the tool")
     present.out(f"digest     {review.digest}")
     if review.stdin:
         present.out("stdin      streamed by the client as it runs: not shown here, not covered by the digest")

@@ -233,8 +233,12 @@ class Client:
         *,
         description_digest: str = "",
         pinned_digest: str = "",
+        wait_for_review: bool = False,
     ) -> Permit:
         """Judge a call that runs elsewhere; with a yes comes a permit for one run. `finish` it before it expires.
+
+        A call that is parked gets its permit, once, when the same is asked again after its approval, or at once with
+        `wait_for_review`.
 
         description_digest, pinned_digest: of the tool's description and schema as you were shown them, and as they
         were approved: policy blocks where they differ.
@@ -246,10 +250,14 @@ class Client:
             arguments_json=encode_arguments(arguments),
             description_digest=description_digest,
             pinned_digest=pinned_digest,
+            wait_for_review=wait_for_review,
         )
         answer = await self._ask(self._policy.Begin(request))
         return Permit(
-            verdict=_wire.verdict(answer.decision), permit=answer.permit, expires_unix_ns=answer.expires_unix_ns
+            verdict=_wire.verdict(answer.decision),
+            permit=answer.permit,
+            expires_unix_ns=answer.expires_unix_ns,
+            outcome=_wire.outcome(answer.outcome) if answer.HasField("outcome") else None,
         )
 
     async def finish(self, session_id: str, permit: str, outcome: Outcome) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from opensafe.model.decision import Action, RuleHit
+from opensafe.model.outcome import Outcome
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +69,15 @@ class CreatedSandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permit(msgspec.Struct, frozen=True, kw_only=True):
-    """Leave to run one call elsewhere, once. `permit` is "" unless the verdict allows."""
+    """Leave to run one call elsewhere, once. `permit` is "" unless the verdict allows.
+
+    outcome: how a call that was parked ended without a permit, None while it waits.
+    """
 
     verdict: Verdict
     permit: str
     expires_unix_ns: int
+    outcome: Outcome | None = None
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +86,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     arguments: as sealed, bulk content replaced by its size and SHA-256; None in a list where they are large.
     digest: what an approval is bound to. seconded_by: who approved already where two must. taints: what was observed
     of its session and sandbox. workspace_changes: calls since it was parked that may have changed its workspace.
-    stdin: standard input is streamed into it, which the digest does not cover.
+    stdin: standard input is streamed into it, which the digest does not cover. elsewhere: what waits is a permit for a
+    tool that runs elsewhere; description_digest: what its client was shown of that tool's description.
     """
 
     review_id: str
@@ -103,6 +109,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[str, ...] = ()
     workspace_changes: int = 0
     stdin: bool = False
+    elsewhere: bool = False
+    description_digest: str = ""
 
 
 class Ban(msgspec.Struct, frozen=True, kw_only=True):

@@ -173,6 +173,8 @@ def review(message: review_pb2.Review) -> Review:
         taints=tuple(message.taints),
         workspace_changes=message.workspace_changes,
         stdin=message.stdin,
+        elsewhere=message.elsewhere,
+        description_digest=message.description_digest,
     )
 
 

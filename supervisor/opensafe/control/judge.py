@@ -135,7 +135,7 @@ class Judge:
             describe_decision(span, decision, decision_id, bundle.revision)
             ids = Ids(span)
             now = now_us()
-            parked = ask.purpose == "call" and decision.action is Action.REVIEW and ask.approval is None
+            parked = ask.purpose in ("call", "permit") and decision.action is Action.REVIEW and ask.approval is None
             permitted = ask.purpose == "permit" and decision.action is Action.ALLOW
             review_id = new_id("rev") if parked else ""
             permit = new_id("permit") if permitted else ""

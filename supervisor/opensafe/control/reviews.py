@@ -1,9 +1,9 @@
-"""Parked calls and the rules for deciding on them.
+"""Parked calls and permits, and the rules for deciding on them.
 
 An approval is for one exact call: the digest shown to the reviewer must be the digest that is parked. It is given by
 a principal with the role `reviewer` who did not ask for the call, before it expires, once; where the configuration
-wants two, by two of them. What an approved call then does is the gate's business: it is judged again with the
-approval as a fact.
+wants two, by two of them. What comes of an approval is the business of the gate, or of the permits: the call is judged
+again with the approval as a fact.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from opensafe.state.store import Store
 from .expiry import next_due
 
 REVIEWER: Final = "reviewer"
+VOIDED: Final = "policy changed since the review: the approval is void"
 #: Full arguments kept for all parked calls together, in bytes.
 PARKED_BYTES: Final = 64 << 20
 _GRAVE: Final = frozenset({Severity.HIGH, Severity.CRITICAL})
@@ -54,14 +55,15 @@ class Reviews:
         self._caps = caps
         self._turns: dict[str, asyncio.Lock] = {}
         self._changed = asyncio.Event()
+        self._recorded = asyncio.Condition()
 
     def admit(self, size: int) -> None:
         """Raises LimitExceeded where one more parked call of `size` bytes would not fit."""
-        pending = self._store.pending_reviews()
-        if pending >= self._caps.parked_reviews:
+        waiting = self._store.parked_calls()
+        if waiting >= self._caps.parked_reviews:
             raise LimitExceeded(
                 "too many calls wait for review",
-                value=pending,
+                value=waiting,
                 limit=f"caps.parked_reviews = {self._caps.parked_reviews}",
                 remedy="A reviewer must decide on some (opensafe review list).",
             )
@@ -112,13 +114,33 @@ class Reviews:
                 case _:
                     pass
 
-    def pending(self) -> list[ReviewRow]:
-        """All that wait, oldest first."""
-        return self._store.reviews(everything=False)
+    def waiting(self) -> list[ReviewRow]:
+        """All that are undecided, and approved permits that nobody fetched yet; oldest first."""
+        return self._store.waiting_reviews()
 
     def of_session(self, session_id: str) -> list[ReviewRow]:
-        """The session's pending reviews."""
-        return [row for row in self.pending() if row.session_id == session_id]
+        """Those of the session that wait."""
+        return [row for row in self.waiting() if row.session_id == session_id]
+
+    async def decided(self, review_id: str, gone: asyncio.Event) -> bool:
+        """Wait until the review is decided on, however; False where `gone` is set before."""
+        leaving = asyncio.create_task(gone.wait())
+        deciding = asyncio.create_task(self._decided(review_id))
+        try:
+            await asyncio.wait((leaving, deciding), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            deciding.cancel()
+            await asyncio.gather(leaving, deciding, return_exceptions=True)
+        return not gone.is_set()
+
+    async def _decided(self, review_id: str) -> None:
+        async with self._recorded:
+            await self._recorded.wait_for(lambda: self._state(review_id) != "pending")
+
+    def _state(self, review_id: str) -> str:
+        row = self._store.review(review_id)
+        return row.state if row is not None else ""
 
     @asynccontextmanager
     async def turn(self, review_id: str) -> AsyncIterator[None]:
@@ -134,10 +156,17 @@ class Reviews:
             if not lock.locked():
                 self._turns.pop(review_id, None)
 
-    def still_pending(self, review_id: str) -> ReviewRow | None:
+    def require(self, review_id: str) -> ReviewRow:
+        """The review as it is now. Raises NotFound."""
+        row = self._store.review(review_id)
+        if row is None:
+            raise NotFound("no such review", value=review_id)
+        return row
+
+    def still_waiting(self, review_id: str) -> ReviewRow | None:
         """The review as it is now, if it waits; to be asked within its `turn`."""
         row = self._store.review(review_id)
-        return row if row is not None and row.state == "pending" else None
+        return row if row is not None and row.waits else None
 
     def decidable(self, principal: Principal, review_id: str) -> ReviewRow:
         """The pending review that `principal` may decide on, within its `turn`.
@@ -195,14 +224,16 @@ class Reviews:
         )
         if state not in ("approved", "seconded"):
             self._store.unpark(row.review_id)
+        async with self._recorded:
+            self._recorded.notify_all()
 
     def changed(self) -> None:
         """A call was parked: its expiry is to be watched."""
         self._changed.set()
 
     async def next_expired(self) -> ReviewRow:
-        """The pending review that expires next, when it does."""
-        return await next_due(self.pending, self._changed)
+        """The waiting review that expires next, when it does."""
+        return await next_due(self.waiting, self._changed)
 
 
 def rejected(row: ReviewRow, reason: str) -> Outcome:
@@ -212,5 +243,6 @@ def rejected(row: ReviewRow, reason: str) -> Outcome:
 
 
 def expired(row: ReviewRow) -> Outcome:
-    """The outcome of a call that nobody decided on in time."""
-    return Outcome(kind=OutcomeKind.REVIEW_EXPIRED, detail=f"{row.review_id}: nobody decided before it expired")
+    """The outcome of a call that nobody decided on in time, or of a permit that was not fetched in time."""
+    why = "the permit was not fetched" if row.state == "approved" else "nobody decided"
+    return Outcome(kind=OutcomeKind.REVIEW_EXPIRED, detail=f"{row.review_id}: {why} before it expired")

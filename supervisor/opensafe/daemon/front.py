@@ -29,6 +29,7 @@ from opensafe.audit.log import AuditLog
 from opensafe.audit.segment import segment_paths
 from opensafe.config import Config
 from opensafe.control.activation import REFUSED, Activations
+from opensafe.control.approved import Approved
 from opensafe.control.bans import Bans
 from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
@@ -116,7 +117,8 @@ class Front:
         reviews = Reviews(log, store, caps)
         flow = Flow(caps.arguments_bytes_per_s)  # one for all that is judged of a principal
         refusals = Refusals(log, caps.refusals_per_s)
-        permits = Permits(judge, log, store, sessions, refusals, tracing, caps, flow)
+        approved = Approved(judge, sessions, reviews, tracing, principals)
+        permits = Permits(judge, log, store, sessions, reviews, approved, refusals, tracing, caps, flow)
         shadow = Shadow(log, load_bundle, make_engine)
         stack.push_async_callback(shadow.close)
         bans = Bans(log, store, principals)
@@ -133,7 +135,7 @@ class Front:
             principals,
             flow,
         )
-        desk = Desk(gate, sessions, reviews, bans, refusals, store)
+        desk = Desk(gate, approved, sessions, reviews, bans, refusals, store)
         await sessions.reconcile()
         lost = await gate.recover()
         await log.append(self._record("started", bundle, lost))

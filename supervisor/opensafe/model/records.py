@@ -29,7 +29,7 @@ class DecisionRecord(_Record, frozen=True, tag="decision"):
     """A verdict, before anything runs. `subject` is the digest of what it authorises ("" unless allow).
 
     purpose: `call` (runs here), `sandbox`, `permit` (runs elsewhere), `query` (runs nowhere).
-    review_id, expires_us: set where the verdict is review (the parked call) or a permit was given.
+    review_id, expires_us: set where the verdict is review (the call is parked, or its permit) or a permit was given.
     effects: what running the call does, as model/history.py reads it from the facts.
     """
 

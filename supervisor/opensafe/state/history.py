@@ -129,7 +129,8 @@ class History:
         self._taint(session_id, row["sandbox_id"], effects)
         if WRITES_WORKSPACE in effects:
             self._db.execute(
-                "UPDATE reviews SET changes = changes + 1 WHERE state = 'pending' AND sandbox_id = ?",
+                "UPDATE reviews SET changes = changes + 1"
+                " WHERE state = 'pending' AND sandbox_id = ? AND sandbox_id <> ''",
                 (row["sandbox_id"],),
             )
 

@@ -56,7 +56,8 @@ class SandboxRow(msgspec.Struct, frozen=True, kw_only=True):
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """One call with its latest decision; `outcome` is None while it runs or is parked.
 
-    allowed_us: when it was allowed, 0 if it was not. effects: what running it does (model/history.py).
+    allowed_us: when it was allowed, 0 if it was not. effects: what running it does (model/history.py). purpose: call or
+    permit.
     """
 
     session_id: str
@@ -72,6 +73,7 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     allowed_us: int
     effects: tuple[str, ...]
     outcome: Outcome | None
+    purpose: str
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
@@ -84,7 +86,8 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
 
     state: pending, approved, rejected, expired or void. seconded: who gave a first approval of two, "" if nobody.
     changes: how many calls that may have written to its workspace ended since it was parked. stdin: 1 where the client
-    streams standard input, else 0.
+    streams standard input, else 0. purpose: call or permit. described, pinned: the digests of the tool's description as
+    the client was shown it and as it was approved. waits: 1 until it is decided on, of a permit until that is fetched.
     """
 
     review_id: str
@@ -105,6 +108,15 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     seconded: str
     changes: int
     stdin: int
+    purpose: str
+    described: str
+    pinned: str
+    waits: int
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether what was parked is a permit."""
+        return self.purpose == "permit"
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:

@@ -50,6 +50,7 @@ CREATE TABLE calls (
     allowed_us  INTEGER NOT NULL DEFAULT 0,
     effects     TEXT NOT NULL DEFAULT '[]',
     outcome     TEXT,
+    purpose     TEXT NOT NULL,
     PRIMARY KEY (session_id, call_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -75,9 +76,15 @@ CREATE TABLE reviews (
     reason     TEXT NOT NULL DEFAULT '',
     seconded   TEXT NOT NULL DEFAULT '',
     changes    INTEGER NOT NULL DEFAULT 0,
-    stdin      INTEGER NOT NULL DEFAULT 0
+    stdin      INTEGER NOT NULL DEFAULT 0,
+    purpose    TEXT NOT NULL,
+    described  TEXT NOT NULL DEFAULT '',
+    pinned     TEXT NOT NULL DEFAULT '',
+    -- 1 while the call waits: for a decision, or for its approved permit to be fetched.
+    waits      INTEGER NOT NULL DEFAULT 1
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX reviews_waiting ON reviews (created_us) WHERE waits = 1;
 CREATE INDEX reviews_pending ON reviews (created_us) WHERE state = 'pending';
 CREATE INDEX reviews_pending_in ON reviews (sandbox_id) WHERE state = 'pending';
 

@@ -35,7 +35,7 @@ from opensafe.model.records import (
 from .history import History
 from .rows import BundleRow, CallRow, ReviewRow, SandboxRow, SessionRow
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 
 
 class Store:
@@ -159,9 +159,14 @@ class Store:
             query = "SELECT * FROM reviews WHERE state = 'pending' ORDER BY created_us"
         return [ReviewRow.of(row) for row in self._db.execute(query)]
 
-    def pending_reviews(self) -> int:
-        """How many calls are parked."""
-        return self._number("SELECT count(*) FROM reviews WHERE state = 'pending'")
+    def waiting_reviews(self) -> list[ReviewRow]:
+        """Reviews that wait for a decision or, approved, for their permit to be fetched; oldest first."""
+        rows = self._db.execute("SELECT * FROM reviews WHERE waits = 1 ORDER BY created_us")
+        return [ReviewRow.of(row) for row in rows]
+
+    def parked_calls(self) -> int:
+        """How many `waiting_reviews` there are."""
+        return self._number("SELECT count(*) FROM reviews WHERE waits = 1")
 
     def bundle(self, state: str) -> BundleRow | None:
         """The bundle last `activated`, whose number is the highest so far, or last `refused`."""
@@ -191,7 +196,7 @@ class Store:
             blocked = record.result.action is Action.BLOCK
             allowed = record.result.action is Action.ALLOW
             self._db.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     record.session_id,
                     record.call_id,
@@ -206,11 +211,15 @@ class Store:
                     record.time_us if allowed else 0,
                     _json(record.effects if allowed else ()),
                     _json(Outcome(kind=OutcomeKind.BLOCKED)) if blocked else None,
+                    record.purpose,
                 ),
             )
+            if record.input.approval is not None:
+                self._db.execute("UPDATE reviews SET waits = 0 WHERE review_id = ?", (record.input.approval.id,))
             if record.review_id:
                 self._db.execute(
-                    "INSERT INTO reviews VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '', '', 0, ?)",
+                    "INSERT INTO reviews VALUES"
+                    " (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', '', '', '', 0, ?, ?, ?, ?, 1)",
                     (
                         record.review_id,
                         record.session_id,
@@ -225,6 +234,9 @@ class Store:
                         record.time_us,
                         record.expires_us,
                         record.input.call.stdin,
+                        record.purpose,
+                        record.input.call.description_digest,
+                        record.input.call.pinned_digest,
                     ),
                 )
         self.history.fold_decision(record)
@@ -237,6 +249,11 @@ class Store:
             "UPDATE calls SET outcome = ? WHERE session_id = ? AND call_id = ?",
             (_json(record.outcome), record.session_id, record.call_id),
         )
+        self._db.execute(
+            "UPDATE reviews SET waits = 0 WHERE review_id ="
+            " (SELECT review_id FROM calls WHERE session_id = ? AND call_id = ?)",
+            (record.session_id, record.call_id),
+        )
 
     def _fold_review(self, record: ReviewRecord) -> None:
         if record.state == "seconded":
@@ -245,7 +262,8 @@ class Store:
             )
             return
         self._db.execute(
-            "UPDATE reviews SET state = ?, decided_by = ?, reason = ? WHERE review_id = ?",
+            "UPDATE reviews SET state = ?1, decided_by = ?2, reason = ?3,"
+            " waits = (?1 = 'approved' AND purpose = 'permit') WHERE review_id = ?4",
             (record.state, record.decided_by, record.reason, record.review_id),
         )
         review = self.review(record.review_id)

@@ -93,6 +93,17 @@ async def test_high_risk_is_for_a_human(agent, session):
     assert "tool.risk.review" in deciding(permit)
 
 
+async def test_a_high_risk_tool_is_allowed_by_a_human_and_no_evil_host_with_it(agent, reviewer, session):
+    parked = await agent.begin(session, "published", "publish", GOOD)
+    review = await reviewer.get_review(parked.verdict.review_id)
+    assert (review.elsewhere, review.tool) == (True, "publish")
+    assert (await reviewer.approve_review(review.review_id, review.digest)).action is Action.ALLOW
+    permit = (await agent.begin(session, "published", "publish", GOOD)).permit
+    await agent.finish(session, permit, DONE)
+    evil = await agent.begin(session, "evil", "publish", EVIL)
+    assert (evil.verdict.action, evil.verdict.review_id) == (Action.BLOCK, ""), "what is blocked is for nobody to allow"
+
+
 async def test_T15_a_description_other_than_the_pinned_one_blocks(agent, session):
     good = await agent.begin(session, "same", "lookup", GOOD, description_digest="aa", pinned_digest="aa")
     assert good.verdict.action is Action.ALLOW

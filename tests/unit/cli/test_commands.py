@@ -135,6 +135,13 @@ async def test_nothing_an_agent_wrote_steers_the_reviewers_terminal(opensafe, da
     assert shown.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["permit", "call"])
+async def test_a_reviewer_sees_whether_the_call_runs_elsewhere(opensafe, daemon, elsewhere):
+    daemon.elsewhere = elsewhere
+    shown = (await opensafe("review", "show", "rev-00000000000000000001")).stdout.decode()
+    assert ("elsewhere, on a permit" in shown, "e" * 64 in shown) == (elsewhere, elsewhere)
+
+
 @pytest.mark.parametrize("words", [["policy", "explain", "--decision", "dec-1"], ["policy", "shadow", "report"]])
 async def test_nothing_an_agent_wrote_steers_whoever_reads_an_explanation(opensafe, daemon, words):
     shown = (await opensafe(*words)).stdout.decode()

@@ -286,6 +286,8 @@ class Reviews(review_pb2_grpc.ReviewServiceServicer):
             digest=DIGEST,
             rules=PARKED.rules,
             expires_unix_ns=2**62,
+            elsewhere=self.double.elsewhere,
+            description_digest="e" * 64 if self.double.elsewhere else "",
         )
 
     async def ApproveReview(self, request, context):  # noqa: N802 - the method's name in the proto
@@ -336,6 +338,7 @@ class DaemonDouble:
         self.hanging, self.cancelled = asyncio.Event(), asyncio.Event()
         self.largest = 0
         self.holds = True
+        self.elsewhere = False  # what waits is a permit
         self.finished = self.rejected = self.asked_size = None
 
 

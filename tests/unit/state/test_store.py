@@ -128,7 +128,7 @@ def test_a_decided_review_is_not_pending(store):
         len(RECORDS), ReviewRecord(time_us=5, review_id="rev-1", session_id=SESSION, call_id="parked", state="rejected")
     )
     assert store.reviews(everything=False) == []
-    assert store.pending_reviews() == 0
+    assert store.parked_calls() == 0
 
 
 def test_an_index_of_another_version_is_not_used(tmp_path):

@@ -74,6 +74,7 @@ class BeginRequest(_message.Message):
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     DESCRIPTION_DIGEST_FIELD_NUMBER: _builtins.int
     PINNED_DIGEST_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_REVIEW_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     tool: _builtins.str
@@ -83,6 +84,8 @@ class BeginRequest(_message.Message):
     shown them, and of those that were approved. Policy compares them. At most 128 characters each.
     """
     pinned_digest: _builtins.str
+    wait_for_review: _builtins.bool
+    """Where the verdict is review, answer when the review is decided."""
     def __init__(
         self,
         *,
@@ -92,10 +95,11 @@ class BeginRequest(_message.Message):
         arguments_json: _builtins.bytes = ...,
         description_digest: _builtins.str = ...,
         pinned_digest: _builtins.str = ...,
+        wait_for_review: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "call_id", b"call_id", "description_digest", b"description_digest", "pinned_digest", b"pinned_digest", "session_id", b"session_id", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "call_id", b"call_id", "description_digest", b"description_digest", "pinned_digest", b"pinned_digest", "session_id", b"session_id", "tool", b"tool", "wait_for_review", b"wait_for_review"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -108,21 +112,27 @@ class BeginResponse(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     PERMIT_FIELD_NUMBER: _builtins.int
     EXPIRES_UNIX_NS_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
     permit: _builtins.str
     """Empty unless the action is allow."""
     expires_unix_ns: _builtins.int
     @_builtins.property
     def decision(self) -> _common_pb2.Decision: ...
+    @_builtins.property
+    def outcome(self) -> _common_pb2.Outcome:
+        """How a call that was parked ended without a permit: rejected (with the reason), expired, void or blocked."""
+
     def __init__(
         self,
         *,
         decision: _common_pb2.Decision | None = ...,
         permit: _builtins.str = ...,
         expires_unix_ns: _builtins.int = ...,
+        outcome: _common_pb2.Outcome | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "outcome", b"outcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "expires_unix_ns", b"expires_unix_ns", "permit", b"permit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "expires_unix_ns", b"expires_unix_ns", "outcome", b"outcome", "permit", b"permit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -93,7 +93,8 @@ class PolicyServiceServicer:
 
     def Begin(self, request, context):
         """For a tool that runs elsewhere: judges the call and, if it is allowed, gives a permit for one run. The permit
-        consumes the approval and the budget. It expires; an expired permit's outcome is "lost".
+        consumes the approval and the budget. It expires; an expired permit's outcome is "lost". A verdict of review parks
+        the call: once it is approved, the same request under the same call_id gets the permit, once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

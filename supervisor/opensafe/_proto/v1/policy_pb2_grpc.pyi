@@ -35,7 +35,8 @@ class PolicyServiceStub:
     """Judges a call and executes nothing. Recorded, counted in no budget."""
     Begin: _grpc.UnaryUnaryMultiCallable[_policy_pb2.BeginRequest, _policy_pb2.BeginResponse]
     """For a tool that runs elsewhere: judges the call and, if it is allowed, gives a permit for one run. The permit
-    consumes the approval and the budget. It expires; an expired permit's outcome is "lost".
+    consumes the approval and the budget. It expires; an expired permit's outcome is "lost". A verdict of review parks
+    the call: once it is approved, the same request under the same call_id gets the permit, once.
     """
     Finish: _grpc.UnaryUnaryMultiCallable[_policy_pb2.FinishRequest, _policy_pb2.FinishResponse]
     """Uses the permit up and records how the run ended."""
@@ -58,7 +59,8 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """Judges a call and executes nothing. Recorded, counted in no budget."""
     Begin: _aio.UnaryUnaryMultiCallable[_policy_pb2.BeginRequest, _policy_pb2.BeginResponse]  # type: ignore[assignment]
     """For a tool that runs elsewhere: judges the call and, if it is allowed, gives a permit for one run. The permit
-    consumes the approval and the budget. It expires; an expired permit's outcome is "lost".
+    consumes the approval and the budget. It expires; an expired permit's outcome is "lost". A verdict of review parks
+    the call: once it is approved, the same request under the same call_id gets the permit, once.
     """
     Finish: _aio.UnaryUnaryMultiCallable[_policy_pb2.FinishRequest, _policy_pb2.FinishResponse]  # type: ignore[assignment]
     """Uses the permit up and records how the run ended."""
@@ -90,7 +92,8 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.BeginResponse, _abc.Awaitable[_policy_pb2.BeginResponse]]:
         """For a tool that runs elsewhere: judges the call and, if it is allowed, gives a permit for one run. The permit
-        consumes the approval and the budget. It expires; an expired permit's outcome is "lost".
+        consumes the approval and the budget. It expires; an expired permit's outcome is "lost". A verdict of review parks
+        the call: once it is approved, the same request under the same call_id gets the permit, once.
         """
 
     @_abc_1.abstractmethod

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from opensafe._proto.v1 import common_pb2 as opensafe_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18opensafe/v1/review.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\x9c\x03\n\x06Review\x12\x11\n\treview_id\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nsandbox_id\x18\x05 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x06 \x01(\t\x12\x0c\n\x04tool\x18\x07 \x01(\t\x12\x1d\n\x15sealed_arguments_json\x18\x08 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\t \x01(\t\x12 \n\x05rules\x18\n \x03(\x0b\x32\x11.opensafe.v1.Rule\x12\x17\n\x0f\x63reated_unix_ns\x18\x0b \x01(\x03\x12\x17\n\x0f\x65xpires_unix_ns\x18\x0c \x01(\x03\x12\x12\n\ndecided_by\x18\r \x01(\t\x12\x16\n\x0e\x64\x65\x63ided_reason\x18\x0e \x01(\t\x12\x18\n\x10\x61pprovals_needed\x18\x0f \x01(\x05\x12\x13\n\x0bseconded_by\x18\x10 \x01(\t\x12\x0e\n\x06taints\x18\x11 \x03(\t\x12\x19\n\x11workspace_changes\x18\x12 \x01(\x05\x12\r\n\x05stdin\x18\x13 \x01(\x08\"!\n\x12ListReviewsRequest\x12\x0b\n\x03\x61ll\x18\x01 \x01(\x08\";\n\x13ListReviewsResponse\x12$\n\x07reviews\x18\x01 \x03(\x0b\x32\x13.opensafe.v1.Review\"%\n\x10GetReviewRequest\x12\x11\n\treview_id\x18\x01 \x01(\t\"8\n\x11GetReviewResponse\x12#\n\x06review\x18\x01 \x01(\x0b\x32\x13.opensafe.v1.Review\"9\n\x14\x41pproveReviewRequest\x12\x11\n\treview_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"[\n\x15\x41pproveReviewResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12\x19\n\x11\x61pprovals_missing\x18\x02 \x01(\x05\"8\n\x13RejectReviewRequest\x12\x11\n\treview_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x16\n\x14RejectReviewResponse\"\x15\n\x13WatchReviewsRequest\";\n\x14WatchReviewsResponse\x12#\n\x06review\x18\x01 \x01(\x0b\x32\x13.opensafe.v1.Review2\xb1\x03\n\rReviewService\x12P\n\x0bListReviews\x12\x1f.opensafe.v1.ListReviewsRequest\x1a .opensafe.v1.ListReviewsResponse\x12J\n\tGetReview\x12\x1d.opensafe.v1.GetReviewRequest\x1a\x1e.opensafe.v1.GetReviewResponse\x12V\n\rApproveReview\x12!.opensafe.v1.ApproveReviewRequest\x1a\".opensafe.v1.ApproveReviewResponse\x12S\n\x0cRejectReview\x12 .opensafe.v1.RejectReviewRequest\x1a!.opensafe.v1.RejectReviewResponse\x12U\n\x0cWatchReviews\x12 .opensafe.v1.WatchReviewsRequest\x1a!.opensafe.v1.WatchReviewsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18opensafe/v1/review.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\xcb\x03\n\x06Review\x12\x11\n\treview_id\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nsandbox_id\x18\x05 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x06 \x01(\t\x12\x0c\n\x04tool\x18\x07 \x01(\t\x12\x1d\n\x15sealed_arguments_json\x18\x08 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\t \x01(\t\x12 \n\x05rules\x18\n \x03(\x0b\x32\x11.opensafe.v1.Rule\x12\x17\n\x0f\x63reated_unix_ns\x18\x0b \x01(\x03\x12\x17\n\x0f\x65xpires_unix_ns\x18\x0c \x01(\x03\x12\x12\n\ndecided_by\x18\r \x01(\t\x12\x16\n\x0e\x64\x65\x63ided_reason\x18\x0e \x01(\t\x12\x18\n\x10\x61pprovals_needed\x18\x0f \x01(\x05\x12\x13\n\x0bseconded_by\x18\x10 \x01(\t\x12\x0e\n\x06taints\x18\x11 \x03(\t\x12\x19\n\x11workspace_changes\x18\x12 \x01(\x05\x12\r\n\x05stdin\x18\x13 \x01(\x08\x12\x11\n\telsewhere\x18\x14 \x01(\x08\x12\x1a\n\x12\x64\x65scription_digest\x18\x15 \x01(\t\"!\n\x12ListReviewsRequest\x12\x0b\n\x03\x61ll\x18\x01 \x01(\x08\";\n\x13ListReviewsResponse\x12$\n\x07reviews\x18\x01 \x03(\x0b\x32\x13.opensafe.v1.Review\"%\n\x10GetReviewRequest\x12\x11\n\treview_id\x18\x01 \x01(\t\"8\n\x11GetReviewResponse\x12#\n\x06review\x18\x01 \x01(\x0b\x32\x13.opensafe.v1.Review\"9\n\x14\x41pproveReviewRequest\x12\x11\n\treview_id\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"[\n\x15\x41pproveReviewResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12\x19\n\x11\x61pprovals_missing\x18\x02 \x01(\x05\"8\n\x13RejectReviewRequest\x12\x11\n\treview_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x16\n\x14RejectReviewResponse\"\x15\n\x13WatchReviewsRequest\";\n\x14WatchReviewsResponse\x12#\n\x06review\x18\x01 \x01(\x0b\x32\x13.opensafe.v1.Review2\xb1\x03\n\rReviewService\x12P\n\x0bListReviews\x12\x1f.opensafe.v1.ListReviewsRequest\x1a .opensafe.v1.ListReviewsResponse\x12J\n\tGetReview\x12\x1d.opensafe.v1.GetReviewRequest\x1a\x1e.opensafe.v1.GetReviewResponse\x12V\n\rApproveReview\x12!.opensafe.v1.ApproveReviewRequest\x1a\".opensafe.v1.ApproveReviewResponse\x12S\n\x0cRejectReview\x12 .opensafe.v1.RejectReviewRequest\x1a!.opensafe.v1.RejectReviewResponse\x12U\n\x0cWatchReviews\x12 .opensafe.v1.WatchReviewsRequest\x1a!.opensafe.v1.WatchReviewsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,27 +33,27 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opensafe.v1.review_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REVIEW']._serialized_start=68
-  _globals['_REVIEW']._serialized_end=480
-  _globals['_LISTREVIEWSREQUEST']._serialized_start=482
-  _globals['_LISTREVIEWSREQUEST']._serialized_end=515
-  _globals['_LISTREVIEWSRESPONSE']._serialized_start=517
-  _globals['_LISTREVIEWSRESPONSE']._serialized_end=576
-  _globals['_GETREVIEWREQUEST']._serialized_start=578
-  _globals['_GETREVIEWREQUEST']._serialized_end=615
-  _globals['_GETREVIEWRESPONSE']._serialized_start=617
-  _globals['_GETREVIEWRESPONSE']._serialized_end=673
-  _globals['_APPROVEREVIEWREQUEST']._serialized_start=675
-  _globals['_APPROVEREVIEWREQUEST']._serialized_end=732
-  _globals['_APPROVEREVIEWRESPONSE']._serialized_start=734
-  _globals['_APPROVEREVIEWRESPONSE']._serialized_end=825
-  _globals['_REJECTREVIEWREQUEST']._serialized_start=827
-  _globals['_REJECTREVIEWREQUEST']._serialized_end=883
-  _globals['_REJECTREVIEWRESPONSE']._serialized_start=885
-  _globals['_REJECTREVIEWRESPONSE']._serialized_end=907
-  _globals['_WATCHREVIEWSREQUEST']._serialized_start=909
-  _globals['_WATCHREVIEWSREQUEST']._serialized_end=930
-  _globals['_WATCHREVIEWSRESPONSE']._serialized_start=932
-  _globals['_WATCHREVIEWSRESPONSE']._serialized_end=991
-  _globals['_REVIEWSERVICE']._serialized_start=994
-  _globals['_REVIEWSERVICE']._serialized_end=1427
+  _globals['_REVIEW']._serialized_end=527
+  _globals['_LISTREVIEWSREQUEST']._serialized_start=529
+  _globals['_LISTREVIEWSREQUEST']._serialized_end=562
+  _globals['_LISTREVIEWSRESPONSE']._serialized_start=564
+  _globals['_LISTREVIEWSRESPONSE']._serialized_end=623
+  _globals['_GETREVIEWREQUEST']._serialized_start=625
+  _globals['_GETREVIEWREQUEST']._serialized_end=662
+  _globals['_GETREVIEWRESPONSE']._serialized_start=664
+  _globals['_GETREVIEWRESPONSE']._serialized_end=720
+  _globals['_APPROVEREVIEWREQUEST']._serialized_start=722
+  _globals['_APPROVEREVIEWREQUEST']._serialized_end=779
+  _globals['_APPROVEREVIEWRESPONSE']._serialized_start=781
+  _globals['_APPROVEREVIEWRESPONSE']._serialized_end=872
+  _globals['_REJECTREVIEWREQUEST']._serialized_start=874
+  _globals['_REJECTREVIEWREQUEST']._serialized_end=930
+  _globals['_REJECTREVIEWRESPONSE']._serialized_start=932
+  _globals['_REJECTREVIEWRESPONSE']._serialized_end=954
+  _globals['_WATCHREVIEWSREQUEST']._serialized_start=956
+  _globals['_WATCHREVIEWSREQUEST']._serialized_end=977
+  _globals['_WATCHREVIEWSRESPONSE']._serialized_start=979
+  _globals['_WATCHREVIEWSRESPONSE']._serialized_end=1038
+  _globals['_REVIEWSERVICE']._serialized_start=1041
+  _globals['_REVIEWSERVICE']._serialized_end=1474
 # @@protoc_insertion_point(module_scope)

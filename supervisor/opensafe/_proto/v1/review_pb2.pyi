@@ -42,6 +42,8 @@ class Review(_message.Message):
     TAINTS_FIELD_NUMBER: _builtins.int
     WORKSPACE_CHANGES_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_DIGEST_FIELD_NUMBER: _builtins.int
     review_id: _builtins.str
     state: _builtins.str
     """pending, approved, rejected, expired or void."""
@@ -65,6 +67,10 @@ class Review(_message.Message):
     """Calls since it was parked that may have changed its workspace: the digest does not cover the content of files."""
     stdin: _builtins.bool
     """The client streams standard input into the call; the digest does not cover what it sends."""
+    elsewhere: _builtins.bool
+    """An approval lets the client fetch a permit for a tool that runs elsewhere; nothing runs here, and sandbox_id is empty."""
+    description_digest: _builtins.str
+    """What the client was shown of that tool's description and schema, as a digest; empty where it did not say."""
     @_builtins.property
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Rule]: ...
     @_builtins.property
@@ -93,10 +99,12 @@ class Review(_message.Message):
         taints: _abc.Iterable[_builtins.str] | None = ...,
         workspace_changes: _builtins.int = ...,
         stdin: _builtins.bool = ...,
+        elsewhere: _builtins.bool = ...,
+        description_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals_needed", b"approvals_needed", "call_id", b"call_id", "created_unix_ns", b"created_unix_ns", "decided_by", b"decided_by", "decided_reason", b"decided_reason", "digest", b"digest", "expires_unix_ns", b"expires_unix_ns", "principal", b"principal", "review_id", b"review_id", "rules", b"rules", "sandbox_id", b"sandbox_id", "sealed_arguments_json", b"sealed_arguments_json", "seconded_by", b"seconded_by", "session_id", b"session_id", "state", b"state", "stdin", b"stdin", "taints", b"taints", "tool", b"tool", "workspace_changes", b"workspace_changes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvals_needed", b"approvals_needed", "call_id", b"call_id", "created_unix_ns", b"created_unix_ns", "decided_by", b"decided_by", "decided_reason", b"decided_reason", "description_digest", b"description_digest", "digest", b"digest", "elsewhere", b"elsewhere", "expires_unix_ns", b"expires_unix_ns", "principal", b"principal", "review_id", b"review_id", "rules", b"rules", "sandbox_id", b"sandbox_id", "sealed_arguments_json", b"sealed_arguments_json", "seconded_by", b"seconded_by", "session_id", b"session_id", "state", b"state", "stdin", b"stdin", "taints", b"taints", "tool", b"tool", "workspace_changes", b"workspace_changes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -213,7 +221,9 @@ class ApproveReviewResponse(_message.Message):
     approvals_missing: _builtins.int
     @_builtins.property
     def decision(self) -> _common_pb2.Decision:
-        """What the second evaluation said, with the approval as a fact; not set where another reviewer must approve, too."""
+        """What the second evaluation said, with the approval as a fact; not set where another reviewer must approve, too.
+        Of a permit, which is judged once more when it is fetched.
+        """
 
     def __init__(
         self,
