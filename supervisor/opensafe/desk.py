@@ -11,6 +11,7 @@ from opensafe.control.bans import Bans, Subject
 from opensafe.control.judge import Verdict
 from opensafe.control.refusals import Refusals
 from opensafe.control.reviews import Reviews, expired, rejected
+from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
@@ -29,6 +30,7 @@ class Desk:
         gate: Gate,
         approved: Approved,
         sessions: Sessions,
+        sandboxes: Sandboxes,
         reviews: Reviews,
         bans: Bans,
         refusals: Refusals,
@@ -37,6 +39,7 @@ class Desk:
         self._gate = gate
         self._approved = approved
         self._sessions = sessions
+        self._sandboxes = sandboxes
         self._reviews = reviews
         self._bans = bans
         self._refusals = refusals
@@ -57,7 +60,7 @@ class Desk:
             live = self._gate.parked(row)
             asker = live.submission.principal
             session = self._sessions.require(asker, row.session_id)
-            self._sessions.require_sandbox(asker, row.sandbox_id)
+            self._sandboxes.require(asker, row.sandbox_id)
             if await self._reviews.approve(principal, row, digest):
                 return None
             self._store.unpark(review_id)
@@ -83,7 +86,7 @@ class Desk:
             await self._void(row, why)
         ending = self._gate.cancel(lambda running: running == session_id, why)
         await asyncio.gather(*(live.ended() for live in ending))
-        await self._sessions.remove_sandboxes(session_id)
+        await self._sandboxes.remove_of(session_id)
 
     async def ban(self, principal: Principal, subject: Subject, reason: str) -> tuple[int, int]:
         """Ban, end running calls, void parked ones: returns how many of both. Raises as Bans.ban."""

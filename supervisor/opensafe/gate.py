@@ -24,6 +24,7 @@ from opensafe.control.judge import Ask, Judge, Judged, Verdict
 from opensafe.control.live import LiveCall, LiveCalls, Submission
 from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.reviews import VOIDED, Reviews
+from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
     Conflict,
@@ -62,6 +63,7 @@ class Gate:
         log: AuditLog,
         store: Store,
         sessions: Sessions,
+        sandboxes: Sandboxes,
         reviews: Reviews,
         refusals: Refusals,
         warden: WardenClient,
@@ -74,6 +76,7 @@ class Gate:
         self._log = log
         self._store = store
         self._sessions = sessions
+        self._sandboxes = sandboxes
         self._reviews = reviews
         self._refusals = refusals
         self._warden = warden
@@ -102,7 +105,7 @@ class Gate:
             known = self._known(submission, call)
             if known is not None:
                 return known
-            self._sessions.require_sandbox(submission.principal, submission.sandbox_id)
+            self._sandboxes.require(submission.principal, submission.sandbox_id)
             self._admit(submission, call)
             self._flow.take(submission.principal.name, len(submission.arguments_json))
         live = LiveCall(submission, call, self._stdin(submission, call), self._caps.retained_output_bytes)
@@ -339,7 +342,7 @@ class Gate:
     def _ask(self, live: LiveCall, approval: ApprovalInput | None) -> Ask:
         submission = live.submission
         session = self._sessions.require(submission.principal, submission.session_id)
-        sandbox = self._sessions.require_sandbox(submission.principal, submission.sandbox_id)
+        sandbox = self._sandboxes.require(submission.principal, submission.sandbox_id)
         return Ask(
             purpose="call",
             principal=submission.principal,

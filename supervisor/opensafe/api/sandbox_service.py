@@ -3,7 +3,7 @@
 from typing import Any
 
 from opensafe._proto.v1 import sandbox_pb2, sandbox_pb2_grpc
-from opensafe.control.sessions import Sessions
+from opensafe.control.sandboxes import Sandboxes
 from opensafe.errors import NotFound
 from opensafe.model.calls import Principal
 
@@ -13,8 +13,8 @@ from . import convert
 class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
     """See sandbox.proto."""
 
-    def __init__(self, sessions: Sessions, principal: Principal) -> None:
-        self._sessions = sessions
+    def __init__(self, sandboxes: Sandboxes, principal: Principal) -> None:
+        self._sandboxes = sandboxes
         self._principal = principal
 
     async def CreateSandbox(  # noqa: N802 - the name of the RPC
@@ -23,7 +23,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> sandbox_pb2.CreateSandboxResponse:
         """Judge, then make."""
-        made = await self._sessions.make_sandbox(
+        made = await self._sandboxes.make(
             self._principal, request.session_id, request.template, convert.limits_of(request.limits)
         )
         message = convert.sandbox(made.row, None)
@@ -38,7 +38,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> sandbox_pb2.GetSandboxResponse:
         """One sandbox."""
-        for row, state in await self._sessions.states(self._principal):
+        for row, state in await self._sandboxes.states(self._principal):
             if row.sandbox_id == request.sandbox_id:
                 return sandbox_pb2.GetSandboxResponse(sandbox=convert.sandbox(row, state))
         raise NotFound("no such sandbox", value=request.sandbox_id)
@@ -49,7 +49,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> sandbox_pb2.ListSandboxesResponse:
         """All of the principal's sandboxes, oldest first."""
-        states = await self._sessions.states(self._principal)
+        states = await self._sandboxes.states(self._principal)
         return sandbox_pb2.ListSandboxesResponse(sandboxes=[convert.sandbox(row, state) for row, state in states])
 
     async def DeleteSandbox(  # noqa: N802 - the name of the RPC
@@ -58,5 +58,5 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> sandbox_pb2.DeleteSandboxResponse:
         """End and remove a sandbox."""
-        await self._sessions.delete_sandbox(self._principal, request.sandbox_id)
+        await self._sandboxes.delete(self._principal, request.sandbox_id)
         return sandbox_pb2.DeleteSandboxResponse()

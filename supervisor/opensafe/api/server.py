@@ -40,6 +40,7 @@ from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.reviews import Reviews
+from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
 from opensafe.desk import Desk
@@ -85,6 +86,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     log: AuditLog
     store: Store
     sessions: Sessions
+    sandboxes: Sandboxes
     reviews: Reviews
     bans: Bans
     permits: Permits
@@ -160,7 +162,7 @@ class Api:
 def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
     gate, desk, log = services.gate, services.desk, services.log
     session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(desk, services.sessions, principal), server)
-    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sessions, principal), server)
+    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sandboxes, principal), server)
     exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(
         PolicyService(

@@ -37,6 +37,7 @@ from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.reviews import Reviews
+from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
 from opensafe.desk import Desk
@@ -113,7 +114,8 @@ class Front:
         history = History(store)
         judge = Judge(loaded.engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s)
         activations.lead(judge)
-        sessions = Sessions(judge, log, store, warden, tracing, caps)
+        sessions = Sessions(log, store, tracing, caps)
+        sandboxes = Sandboxes(judge, log, store, sessions, warden, tracing, caps)
         reviews = Reviews(log, store, caps)
         flow = Flow(caps.arguments_bytes_per_s)  # one for all that is judged of a principal
         refusals = Refusals(log, caps.refusals_per_s)
@@ -127,6 +129,7 @@ class Front:
             log,
             store,
             sessions,
+            sandboxes,
             reviews,
             refusals,
             warden,
@@ -135,11 +138,11 @@ class Front:
             principals,
             flow,
         )
-        desk = Desk(gate, approved, sessions, reviews, bans, refusals, store)
-        await sessions.reconcile()
+        desk = Desk(gate, approved, sessions, sandboxes, reviews, bans, refusals, store)
+        await sandboxes.reconcile()
         lost = await gate.recover()
         await log.append(self._record("started", bundle, lost))
-        stack.push_async_callback(self._stopped, log, judge, sessions)
+        stack.push_async_callback(self._stopped, log, judge, sandboxes)
 
         api = Api(
             Services(
@@ -149,6 +152,7 @@ class Front:
                 log=log,
                 store=store,
                 sessions=sessions,
+                sandboxes=sandboxes,
                 reviews=reviews,
                 bans=bans,
                 permits=permits,
@@ -209,9 +213,9 @@ class Front:
         except AuditError as error:
             _log.error("refusals are not on record", error=str(error))
 
-    async def _stopped(self, log: AuditLog, judge: Judge, sessions: Sessions) -> None:
+    async def _stopped(self, log: AuditLog, judge: Judge, sandboxes: Sandboxes) -> None:
         try:
-            await sessions.end_all()
+            await sandboxes.end_all()
             await log.append(self._record("stopped", judge.bundle, 0))
         except AuditError as error:
             _log.error("the stop is not on record", error=str(error))
