@@ -20,7 +20,7 @@ import structlog
 from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
 from opensafe.control.history import used_by
-from opensafe.control.judge import Ask, Judge, Judged, Verdict
+from opensafe.control.judge import Ask, Judge, Judged, Verdict, check_digests
 from opensafe.control.live import LiveCall, LiveCalls, Submission
 from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.reviews import VOIDED, Reviews
@@ -180,16 +180,37 @@ class Gate:
 
     # ── judging without running ──────────────────────────────────────────────────────────────────────────────────
 
-    async def decide(self, principal: Principal, session_id: str, tool: str, arguments_json: bytes) -> Verdict:
-        """What policy would say now. Recorded, runs nothing, consumes nothing. Raises RequestError, as recorded."""
+    async def decide(
+        self,
+        principal: Principal,
+        session_id: str,
+        tool: str,
+        arguments_json: bytes,
+        *,
+        description_digest: str = "",
+        pinned_digest: str = "",
+    ) -> Verdict:
+        """What policy would say now. Recorded, runs nothing, consumes nothing. Raises RequestError, as recorded.
+
+        description_digest, pinned_digest: as in permits.Request.
+        """
         arrived = time.monotonic_ns()
         async with self._refusals.noted(principal.name, session_id=session_id, tool=tool, request="Decide"):
             session = self._sessions.require(principal, session_id)
             self._flow.take(principal.name, len(arguments_json))
             call = self._judge.registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
+            check_digests(description_digest, pinned_digest)
         with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
             judged = await self._judge.judge(
-                Ask(purpose="query", principal=principal, session=session, call=call, arrived_ns=arrived)
+                Ask(
+                    purpose="query",
+                    principal=principal,
+                    session=session,
+                    call=call,
+                    description_digest=description_digest,
+                    pinned_digest=pinned_digest,
+                    arrived_ns=arrived,
+                )
             )
         return judged.verdict
 

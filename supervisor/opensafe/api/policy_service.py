@@ -50,7 +50,14 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> policy_pb2.DecideResponse:
         """What policy would say."""
-        verdict = await self._gate.decide(self._principal, request.session_id, request.tool, request.arguments_json)
+        verdict = await self._gate.decide(
+            self._principal,
+            request.session_id,
+            request.tool,
+            request.arguments_json,
+            description_digest=request.description_digest,
+            pinned_digest=request.pinned_digest,
+        )
         return policy_pb2.DecideResponse(decision=convert.decision(verdict))
 
     async def Begin(  # noqa: N802 - the name of the RPC

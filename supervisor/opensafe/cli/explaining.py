@@ -40,6 +40,12 @@ def explain(
     role: Annotated[
         list[str] | None, typer.Option("--role", metavar="ROLE", help="With --bundle: as a caller of this role.")
     ] = None,
+    description_digest: Annotated[
+        str, typer.Option("--description-digest", metavar="HEX", help="With TOOL: of the description that was shown.")
+    ] = "",
+    pinned_digest: Annotated[
+        str, typer.Option("--pinned-digest", metavar="HEX", help="With TOOL: of the one that was approved.")
+    ] = "",
     principal: options.Principal = None,
     json: options.Json = False,
 ) -> int:
@@ -59,7 +65,11 @@ def explain(
         found = _recorded(state, decision) if state else _asked(principal, decision)
     else:
         given = call.decode(arguments or "")
-        found = _judged(bundle, tool or "", given, role or ["developer"]) if bundle else _tried(principal, tool, given)
+        stated = {"description_digest": description_digest, "pinned_digest": pinned_digest}
+        if bundle:
+            found = _judged(bundle, tool or "", given, role or ["developer"], stated)
+        else:
+            found = _tried(principal, tool, given, stated)
     if json:
         summary = {
             "action": found.decision.action,
@@ -83,14 +93,14 @@ def _asked(principal: str | None, decision: str) -> "Explanation":
     return ask(principal, lambda client: client.explain(decision))
 
 
-def _tried(principal: str | None, tool: str | None, arguments: dict[str, Any]) -> "Explanation":
+def _tried(principal: str | None, tool: str | None, arguments: dict[str, Any], stated: dict[str, str]) -> "Explanation":
     from . import calls
     from .connect import ask
 
     async def work(client: "Client") -> "Explanation":
         session = await client.create_session(calls.AGENT)
         try:
-            return await client.explain((await client.decide(session, tool or "", arguments)).decision_id)
+            return await client.explain((await client.decide(session, tool or "", arguments, **stated)).decision_id)
         finally:
             await client.close_session(session)
 
@@ -126,7 +136,9 @@ def _find(state: pathlib.Path, wanted: str) -> "DecisionRecord":
     return found
 
 
-def _judged(path: pathlib.Path, tool: str, arguments: dict[str, Any], roles: list[str]) -> "Explanation":
+def _judged(
+    path: pathlib.Path, tool: str, arguments: dict[str, Any], roles: list[str], stated: dict[str, str]
+) -> "Explanation":
     from opensafe.model.decision import Action
     from opensafe.policy.engine import Engine
     from opensafe.policy.explain import explain as explained
@@ -137,6 +149,7 @@ def _judged(path: pathlib.Path, tool: str, arguments: dict[str, Any], roles: lis
     from .candidate import open_candidate
 
     bundle = open_candidate(path)
+    pinned = next((site.description_sha256 for site in bundle.tools if site.name == tool), "")
     case = Case(
         id="explain",
         tool=tool,
@@ -145,7 +158,7 @@ def _judged(path: pathlib.Path, tool: str, arguments: dict[str, Any], roles: lis
         rule="",
         idea="",
         licence="",
-        given={"principal": {"roles": roles}},
+        given={"principal": {"roles": roles}, "call": stated | {"pinned_digest": pinned or stated["pinned_digest"]}},
     )
     engine = Engine(bundle, deadline_ms=1000)
     try:

@@ -2,7 +2,7 @@
 
 import typer
 
-from . import authoring, bundles, explaining, options, replaying, shadowing
+from . import authoring, bundles, digesting, explaining, options, replaying, shadowing
 
 group = typer.Typer(help="The policy that is enforced.", no_args_is_help=True)
 group.command("build")(authoring.build)
@@ -11,6 +11,7 @@ group.command("lint")(authoring.lint)
 group.command("replay")(replaying.replay)
 group.command("explain")(explaining.explain)
 group.add_typer(shadowing.group, name="shadow")
+group.command("digest")(digesting.digest)
 group.command("keygen")(bundles.keygen)
 group.command("sign")(bundles.sign)
 group.command("activate")(bundles.activate)

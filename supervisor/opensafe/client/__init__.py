@@ -9,6 +9,7 @@ A policy's *no* is a result, not an exception. What goes wrong on the way is one
 `opensafe.errors`, with the daemon's own words in it.
 """
 
+from opensafe.model.description import description_digest
 from opensafe.model.usage import Limits, Usage
 
 from ._client import Client
@@ -55,5 +56,6 @@ __all__ = [
     "Stdout",
     "Usage",
     "Verdict",
+    "description_digest",
     "find_socket",
 ]

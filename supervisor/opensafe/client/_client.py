@@ -219,9 +219,23 @@ class Client:
 
     # Policy
 
-    async def decide(self, session_id: str, tool: str, arguments: Mapping[str, Any]) -> Verdict:
-        """Judge a call and execute nothing."""
-        request = policy_pb2.DecideRequest(session_id=session_id, tool=tool, arguments_json=encode_arguments(arguments))
+    async def decide(
+        self,
+        session_id: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        description_digest: str = "",
+        pinned_digest: str = "",
+    ) -> Verdict:
+        """Judge a call and execute nothing. The digests are as in `begin`."""
+        request = policy_pb2.DecideRequest(
+            session_id=session_id,
+            tool=tool,
+            arguments_json=encode_arguments(arguments),
+            description_digest=description_digest,
+            pinned_digest=pinned_digest,
+        )
         return _wire.verdict((await self._ask(self._policy.Decide(request))).decision)
 
     async def begin(
@@ -241,7 +255,8 @@ class Client:
         `wait_for_review`.
 
         description_digest, pinned_digest: of the tool's description and schema as you were shown them, and as they
-        were approved: policy blocks where they differ.
+        were approved: policy blocks where they differ (`description_digest` makes them). Where the tool manifest pins
+        one, it stands in the place of the second.
         """
         request = policy_pb2.BeginRequest(
             session_id=session_id,

@@ -4,13 +4,14 @@ A verdict that could not be reached is a block. What an allow authorises is buil
 its digest stands in it; the same frozen object is what runs.
 """
 
+import re
 import time
 from typing import Final
 
 import msgspec
 
 from opensafe.audit.log import AuditLog
-from opensafe.errors import PolicyError, RequestError
+from opensafe.errors import InvalidArgument, PolicyError, RequestError
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.history import effects_of
@@ -32,6 +33,7 @@ from .history import History
 FAILED_RULE: Final = "default.deny"
 SANDBOX_ENTRYPOINT: Final = "gate/sandbox"
 CANARY_ENTRYPOINT: Final = "gate/canary"
+_DIGEST: Final = re.compile(r"[A-Za-z0-9:+/=_.-]{0,128}")
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +233,17 @@ class Judge:
         except (RequestError, ValueError) as error:
             return blocked(decision.id, f"the grant does not cover the call: {error}"), None, ""
         return decision, launch, launch.subject_digest()
+
+
+def check_digests(*stated: str) -> None:
+    """Digests as a client states them. Raises InvalidArgument."""
+    for digest in stated:
+        if not _DIGEST.fullmatch(digest):
+            raise InvalidArgument(
+                "a digest of a description is not well formed",
+                value=digest[:80],
+                limit="128 letters, digits and signs of base64",
+            )
 
 
 def blocked(question_id: str, why: str) -> Decision:

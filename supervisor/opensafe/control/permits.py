@@ -9,7 +9,6 @@ lost, because nobody knows what its tool did. A parked one keeps no arguments: w
 """
 
 import asyncio
-import re
 import time
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -32,14 +31,13 @@ from opensafe.telemetry.spans import Tracing
 from .approved import Approved, approval
 from .expiry import next_due
 from .history import used_by
-from .judge import Ask, Judge, Judged, Verdict
+from .judge import Ask, Judge, Judged, Verdict, check_digests
 from .refusals import Flow, Refusals
 from .reviews import Reviews
 from .sessions import Sessions
 
 #: How a tool elsewhere may have ended.
 REPORTABLE: Final = frozenset({OutcomeKind.EXITED, OutcomeKind.SIGNALLED, OutcomeKind.CANCELLED, OutcomeKind.LOST})
-_DIGEST: Final = re.compile(r"[A-Za-z0-9:+/=_.-]{0,128}")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,13 +149,7 @@ class Permits:
         session = self._sessions.require(principal, request.session_id)
         if not is_call_id(request.call_id):
             raise InvalidArgument("call_id is not well formed", value=request.call_id)
-        for digest in (request.description_digest, request.pinned_digest):
-            if not _DIGEST.fullmatch(digest):
-                raise InvalidArgument(
-                    "a digest of a description is not well formed",
-                    value=digest[:80],
-                    limit="128 letters, digits and signs of base64",
-                )
+        check_digests(request.description_digest, request.pinned_digest)
         self._flow.take(principal.name, len(request.arguments_json))
         call = self._judge.registry.validate(
             request.call_id, request.tool, request.arguments_json, self._caps.arguments_bytes

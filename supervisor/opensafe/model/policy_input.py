@@ -17,7 +17,8 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
 
     stdin: the client streams standard input into it. What it sends is neither judged nor recorded.
     server, description_digest, pinned_digest: of a tool that another server offers (MCP): its name, the digest of
-    the description and schema it showed now, and of those that were approved. risk: a site tool's class of risk.
+    the description and schema it showed now, as the client says, and of those that were approved, as the tool manifest
+    says or else the client. risk: a site tool's class of risk.
     """
 
     id: str

@@ -57,7 +57,10 @@ class FactMapping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class SiteTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tool of the manifest. server: the MCP server that offers it, "" for none."""
+    """One tool of the manifest. server: the MCP server that offers it, "" for none.
+
+    description_sha256: pins what the client must have been shown of it (model/description.py), "" for no pin.
+    """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
     description: Annotated[str, msgspec.Meta(max_length=4096)]
@@ -65,6 +68,7 @@ class SiteTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     facts: tuple[FactMapping, ...]
     risk: Literal["low", "medium", "high"]
     server: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}$")] = ""
+    description_sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
 
 def read_manifest(content: bytes) -> tuple[SiteTool, ...]:
@@ -157,6 +161,7 @@ def _spec(tool: SiteTool) -> ToolSpec:
         program=program,
         risk=tool.risk,
         server=tool.server,
+        pinned=tool.description_sha256,
         elsewhere=True,
     )
 

@@ -40,7 +40,7 @@ Sealed = Mapping[str, Any]
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
 
-    risk, server, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
+    risk, server, pinned, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     bulk: tuple[str, ...] = ()
     risk: str = ""
     server: str = ""
+    pinned: str = ""
     elsewhere: bool = False
 
 

@@ -27,7 +27,8 @@ def call_input(
     """The part of the question that is read off the call: the same for a recorded call judged again.
 
     spec: the tool's, where it may be a site's. The others don't show in the arguments: whether the client streams
-    standard input, and the digests it states of the tool's description.
+    standard input, and the digests it states of the tool's description. What the site pinned takes the place of what
+    the client says was approved.
     """
     return CallInput(
         id=call.call_id,
@@ -38,7 +39,7 @@ def call_input(
         risk=spec.risk if spec else "",
         server=spec.server if spec else "",
         description_digest=description_digest,
-        pinned_digest=pinned_digest,
+        pinned_digest=(spec.pinned if spec else "") or pinned_digest,
         **{name: getattr(facts, name) for name in facts.__struct_fields__},
     )
 

@@ -22,7 +22,7 @@ COMMANDS = [
     *[["audit", name] for name in ("tail", "verify")],
     *[["bench", name] for name in ("exec", "decision")],
     ["redteam", "run"],
-    *[["policy", name] for name in ("status", "build", "test", "lint", "replay", "explain")],
+    *[["policy", name] for name in ("status", "build", "test", "lint", "replay", "explain", "digest")],
     *[["policy", "shadow", name] for name in ("start", "stop", "report")],
 ]
 

@@ -220,5 +220,6 @@ def test_the_public_surface_is_this():
         "Stdout",
         "Usage",
         "Verdict",
+        "description_digest",
         "find_socket",
     ]

@@ -26,19 +26,26 @@ class DecideRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TOOL_FIELD_NUMBER: _builtins.int
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_DIGEST_FIELD_NUMBER: _builtins.int
+    PINNED_DIGEST_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     tool: _builtins.str
     arguments_json: _builtins.bytes
+    description_digest: _builtins.str
+    """As in BeginRequest."""
+    pinned_digest: _builtins.str
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         tool: _builtins.str = ...,
         arguments_json: _builtins.bytes = ...,
+        description_digest: _builtins.str = ...,
+        pinned_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "session_id", b"session_id", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "description_digest", b"description_digest", "pinned_digest", b"pinned_digest", "session_id", b"session_id", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -81,7 +88,8 @@ class BeginRequest(_message.Message):
     arguments_json: _builtins.bytes
     description_digest: _builtins.str
     """Of a tool whose description somebody else writes (MCP): the digest of description and schema as the client was
-    shown them, and of those that were approved. Policy compares them. At most 128 characters each.
+    shown them, and of those that were approved. Policy compares them; a digest pinned in the tool manifest takes the
+    place of the second. At most 128 characters each.
     """
     pinned_digest: _builtins.str
     wait_for_review: _builtins.bool
