@@ -14,11 +14,12 @@ from opensafe.model.facts import Command, HostFact, Redirect
 from .builtins import judge_builtin
 from .environment import changes_behaviour
 from .find import find_items
+from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
 from .paths import is_stream, leaves_proc, resolve
 from .urls import parse_host
-from .word import FED, HOLE, UNKNOWN, Word
+from .word import FED, FED_LINES, FEEDS, HOLE, REF, UNKNOWN, Word
 from .wrappers import Peeled, peel
 
 MAX_COMMANDS: Final = 512
@@ -29,6 +30,9 @@ _MAX_CWDS: Final = 8
 #: A wrapper by name or out of the system's directories; one from elsewhere is a program of its own.
 _IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
 _LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
+_PROC_ROOT: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/root/(.+)")
+_QUOTES: Final = re.compile(r"[\\'\"]")
+_MAX_ITEMS: Final = 64
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
 
@@ -173,6 +177,9 @@ class Collector:
             except RequestError as error:
                 self.doubt(f"{who}: {error.message}")
                 return
+            inner = _PROC_ROOT.match(path)
+            if inner is not None:
+                table.setdefault(Target("/" + inner[1]))
             if leaves_proc(text, cwd):
                 self.doubt(f"{who} names a file by way of /proc or /dev/fd")
             if role == "text" and path.startswith(("/dev/", "/proc/")):
@@ -232,8 +239,12 @@ class Collector:
             self._peeled(simple, program, peeled)
             if not peeled.keeps:
                 return
+        doubtful = False
         for use in uses(program, words[1:]):
+            doubtful |= use.role == "doubt"
             self.use(use, program)
+        if runs_code(program) and (doubtful or any(op[:2] == "<<" for op, _, _ in simple.redirects)):
+            self._code(simple, program)
         self.printed = self.feed if _passes_on(program, words[1:]) else _printed(program, words[1:])
 
     def _peeled(self, simple: Simple, program: str, peeled: Peeled) -> None:
@@ -264,9 +275,9 @@ class Collector:
             self.lose(f"${name}")
             if not name.isidentifier() or not name.isascii():
                 self.doubt(f"a variable of the name {name[:40]!r}, which a shell may take for a function")
-        feed = self.feed if self.feed is not None else [UNKNOWN]
+        feed = _here(simple.redirects) or (self.feed if self.feed is not None else [UNKNOWN])
         for fed in peeled.inner:
-            inner = [part for word in fed for part in (feed if word == FED else [word])] if FED in fed else fed
+            inner = [part for word in fed for part in (_taken(word, feed) if word in FEEDS else [word])]
             if inner:
                 self.command(
                     simple._replace(
@@ -288,6 +299,17 @@ class Collector:
         if peeled.cwd is not None:
             self.cwds = here
             self.printed = None
+
+    def _code(self, simple: Simple, program: str) -> None:
+        """What code that is not understood mentions: shell texts that it may run, files that it may touch."""
+        texts = [word.text for word in simple.words[1:]]
+        texts += [to.text for op, _, to in simple.redirects if to is not None and op[:2] == "<<"]
+        for text in texts:
+            for use in mentioned(text):
+                if use.role == "text":
+                    self._script(use.word, simple.position, (*simple.via, program))
+                else:
+                    self.use(use, program)
 
     def _script(self, script: Word, position: str, via: tuple[str, ...]) -> None:
         if HOLE in script.text or script.glob:
@@ -325,6 +347,8 @@ class Collector:
                 self.doubt(f"{who} may reach a host that is not known before the run")
                 return
             text = text[: min(ends)]
+        if text[:8].lower() == "file:///":
+            self._file("read", Word(text[7:]), who)
         fact = parse_host(text, scheme=scheme)
         if fact is None:
             self.doubt(f"{who} names a host that can't be read in one way: {text[:80]!r}")
@@ -370,11 +394,48 @@ def _passes_on(program: str, args: Sequence[Word]) -> bool:
     return False
 
 
+def _here(redirects: Sequence[tuple[str, int | None, Word | None]]) -> Sequence[Word] | None:
+    """What xargs takes from a redirection: the words of a literal text, else what is not known."""
+    for op, _, target in reversed(redirects):
+        if op[:1] == "<":
+            return (_items([target]) if op[:2] == "<<" and target is not None else None) or [UNKNOWN]
+    return None
+
+
+def _taken(how: Word, feed: Sequence[Word]) -> Sequence[Word]:
+    """What an xargs takes of what it is fed; a text of several words in a line is several items only by default."""
+    if how == FED or all(word.glob for word in feed) or (how == FED_LINES and not any(word.split for word in feed)):
+        return feed
+    return [UNKNOWN]
+
+
+def _items(words: Sequence[Word], *, lines: bool = False) -> Sequence[Word] | None:
+    """The items that xargs, or an unquoted substitution, makes of words that are printed; None where quotes matter."""
+    if any(word.fixed() is None or _QUOTES.search(word.text) for word in words):
+        return None
+    items = [Word(text) for word in words for text in word.text.split()]
+    if len(items) > 1 and (not lines or len(items) > len(words)):
+        items = [item._replace(split=True) for item in items]
+    return items[:_MAX_ITEMS] if 0 < len(items) <= _MAX_ITEMS else None
+
+
 def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
     """The files below which lie all paths that a command prints, one in a line or NUL-ended."""
     texts = [word.text for word in args]
     if any(HOLE in text for text in texts):
         return None
+    if program == "echo" and not any(text[:1] == "-" for text in texts):
+        return _items(args)
+    if program == "printf" and texts[:1] in (["%s\\n"], ["%s\\0"], ["%s "]):
+        return _items(args[1:], lines=texts[0] != "%s ")
+    if program == "ls" and all(re.fullmatch(r"-[1AadrtSUvhp]+", text) for text in texts if text[:1] == "-"):
+        operands = [word for word in args if word.text[:1] != "-"]
+        if not operands:
+            return [Word(".", glob=True)]
+        named = all(word.glob and re.search(r"\*\.\w+$", word.text) for word in operands)
+        return operands if named or "-d" in texts else None
+    if program == "git" and texts[:1] and texts[0] in ("branch", "for-each-ref", "rev-list", "tag"):
+        return [REF]
     if program == "find" and not any(
         text in ("-printf", "-exec", "-execdir", "-ls", "-ok", "-okdir") for text in texts
     ):

@@ -93,28 +93,31 @@ _BENEATH: Final = re.compile(
     r"(?:(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)(?::(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)*"
 )
 _COMPILER: Final = re.compile(
-    r"(?:ccache )?(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?(?: -(?:[DOWgm][\w=]*|std=[\w+]+))*"
+    r"(?:ccache )?(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?"
+    r"(?: -(?:[DOWgm][\w=]*|std=[\w+]+))*"
 )
-_JAVA: Final = r"-X(?:m[nsx]|ss)\w+|-XX:[+-]?(?!On)\w+(?:=[0-9]+[kmgKMG]?)?|-D(?!java\.|jdk\.|sun\.)[\w.]+=[\w.-]*|-e?a|-esa|-server"
+_JAVA: Final = r"-X(?:m[nsx]|ss)\w+|-XX:[+-]?(?!On)\w+(?:=[0-9]+[kmgKMG]?)?"
+    r"|-D(?!java\.|jdk\.|sun\.)[\w.]+=[\w.-]*|-e?a|-esa|-server"
 #: Variables of options: each word of the value has to be one that only tunes.
 _TUNES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
         name: re.compile(pattern)
         for names, pattern in {
-            "GOFLAGS": r"-mod=(?:mod|readonly|vendor)|-(?:race|short|trimpath|v|buildvcs=\w+|count=\d+|p=\d+|tags=[\w,]+"
-            r"|timeout=\w+)",
+            "GOFLAGS": r"-mod=(?:mod|readonly|vendor)|-(?:race|short|trimpath|v|buildvcs=\w+|count=\d+|p=\d+"
+            r"|tags=[\w,]+|timeout=\w+)",
             "GOPROXY": r"off",
             "GOTOOLCHAIN": r"local",
             "JAVA_TOOL_OPTIONS MAVEN_OPTS GRADLE_OPTS _JAVA_OPTIONS": _JAVA,
             "LESS": r"-?[a-zA-Z0-9]+",
             "MAKEFLAGS": r"-?[jkilnsBw]+[0-9]*|[0-9]+|--(?:no-print-directory|silent|jobs=\d+|keep-going|output-sync)",
-            "NODE_OPTIONS": r"--(?:max-old-space-size|max-semi-space-size|stack-size|unhandled-rejections|dns-result-order"
-            r"|stack-trace-limit)=[\w-]+|--(?:no-warnings|no-deprecation|trace-warnings|trace-deprecation|throw-deprecation"
+            "NODE_OPTIONS": r"--(?:max-old-space-size|max-semi-space-size|stack-size|unhandled-rejections"
+            r"|dns-result-order|stack-trace-limit)=[\w-]+|--(?:no-warnings|no-deprecation|trace-warnings|trace-deprecation|throw-deprecation"
             r"|experimental-vm-modules|enable-source-maps|openssl-legacy-provider|preserve-symlinks|expose-gc)",
             "PYTHONWARNINGS": r"(?:(?:always|default|error|ignore|module|once)(?:::[A-Za-z]*)?,?)+",
             "RUBYOPT": r"-w|-W(?:[0-2]|:[\w-]+)",
-            "RUSTFLAGS RUSTDOCFLAGS": r"-C|(?:-C)?(?:codegen-units|debug-assertions|debuginfo|instrument-coverage|lto|opt-level"
-            r"|overflow-checks|panic|target-cpu|target-feature)(?:=[\w+,.-]+)?|-[ADW]|(?:-[ADW])?[a-z_:]+|--cfg|-Zsanitizer=\w+",
+            "RUSTFLAGS RUSTDOCFLAGS": r"-C|(?:-C)?(?:codegen-units|debug-assertions|debuginfo|instrument-coverage|lto"
+            r"|opt-level|overflow-checks|panic|target-cpu|target-feature)(?:=[\w+,.-]+)?|-[ADW]|(?:-[ADW])?[a-z_:]+|--cfg"
+            r"|-Zsanitizer=\w+",
         }.items()
         for name in names.split()
     }

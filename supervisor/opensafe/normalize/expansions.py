@@ -9,7 +9,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from .word import HOLE, UNKNOWN, Scope, Word
+from .word import HOLE, REF, UNKNOWN, Scope, Word
 
 _PLAIN: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9])\}?|\$\{([0-9]{1,3})\}")
 _CUT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(%%?|##?)([\w.*/-]+)\}")
@@ -33,6 +33,10 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COUNTS: Final = re.compile(
     r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|grep\s+-c\s+[\w'\"^.-]+(?:\s+[\w./-]+|\s*<\s*[\w./-]+)?"
     r"|nproc|date\s+\+%s|id\s+-u|stat\s+-c\s*%[sY]\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|seq\s+[\s\d]+)\s*"
+)
+_NAMES: Final = re.compile(
+    r"date(?: -u)?(?: ['\"]?\+[%\w:.][-%\w:.]*['\"]?)|git rev-parse(?: --short(?:=\d+)?)? HEAD|nproc|uname(?: -[smr])?"
+    r"|whoami|hostname|id -u?n?u?"
 )
 _GLOB: Final = re.compile(r"[*?\[]")
 _MAX_CUT: Final = 256
@@ -85,6 +89,8 @@ def _cut(whole: Word, operator: str, pattern: str) -> Word | None:
 
 def _held(value: Word | None, *, quoted: bool, number: bool) -> Word:
     """A variable's value as it stands in a word: without quotes it may be split."""
+    if value is not None and value.text.startswith(REF.text):
+        return value
     if value is None or HOLE in value.text:
         return Word(HOLE, split=not quoted and not number)
     if quoted:
@@ -146,7 +152,7 @@ def arithmetic(node: Node, scope: Scope) -> int:
     """`$((…))`, `((…))`: doubt what is not made of numbers, operators and numeric names."""
     found = descend(node, scope)
     text = _without(node, scope, keep=True).decode("utf-8", "replace")
-    text = text.removeprefix("$").removeprefix("[").removesuffix("]")
+    text = text.lstrip().removeprefix("$").removeprefix("[").removesuffix("]")
     if not is_plain_arithmetic(text, scope):
         scope.doubt("arithmetic on what may not be a number, which may run commands")
     return found + 1
@@ -175,6 +181,19 @@ def counts(node: Node, scope: Scope) -> bool:
     source = _text(node, scope)
     inner = source[2:-1] if source.startswith("$(") else source[1:-1]
     return not scope.redefines and len(inner) < 256 and _COUNTS.fullmatch(inner) is not None
+
+
+def printed_name(node: Node, scope: Scope) -> Word | None:
+    """What a command substitution prints: a known directory, or one name that has no slash and no dash in front."""
+    source = _text(node, scope)
+    inner = source[2:-1].strip() if source.startswith("$(") else ""
+    if scope.redefines or not inner or len(inner) > 64:
+        return None
+    if inner == "pwd":
+        return scope.lookup("PWD")
+    if inner == "git rev-parse --show-toplevel":
+        return Word("/workspace")
+    return Word("*", glob=True) if _NAMES.fullmatch(inner) else None
 
 
 def _text(node: Node, scope: Scope) -> str:

@@ -123,8 +123,30 @@ _REMOTE: Final = frozenset(
     {"clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive", "request-pull", "bundle"}
 )  # fmt: skip
 _SHOWS: Final = frozenset(
-    {"show", "cat-file", "diff", "checkout", "restore", "archive", "grep", "log", "blame", "ls-tree"}
+    {"show", "cat-file", "diff", "checkout", "restore", "archive", "grep", "log", "blame", "ls-tree", "whatchanged",
+     "stash", "annotate", "diff-tree", "diff-index", "diff-files", "format-patch", "range-diff"}
+)  # fmt: skip
+#: A pathspec by which something is chosen: all but those of exclusion.
+_PATHSPEC: Final = re.compile(r"(?::/|:\((?![^)]*exclude)[^)]*\))?([^:].*)", re.DOTALL)
+_RUN_SETTINGS: Final = re.compile(
+    r"core\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy)|pager\.\w+|diff\.external|sequence\.editor|gpg\.program"
+    r"|(?:alias|credential|difftool|mergetool|filter|diff|merge|interactive|browser|man)\..*"
+    r"(?:helper|cmd|clean|smudge|process|textconv|command|driver|difffilter|path)|alias\..*",
+    re.IGNORECASE,
 )
+_QUIET: Final = re.compile(
+    r"(?i:core\.(?:pager|editor)|pager\.\w+|sequence\.editor)=(?:|cat|less|more|true|false|:|head|tail)"
+)
+#: Short options whose value follows, where that holds for some verbs only.
+_VALUED_FOR: Final[dict[str, frozenset[str]]] = {
+    "-C": frozenset({"commit"}),
+    "-c": frozenset({"commit", "switch", "clone", "submodule"}),
+    "-S": frozenset(
+        {"log", "show", "diff", "whatchanged", "rev-list", "diff-tree", "diff-index", "diff-files", "format-patch"}
+    ),
+    "-n": frozenset({"log", "show", "rev-list", "whatchanged", "shortlog", "reflog", "format-patch", "name-rev"}),
+    "-s": frozenset({"merge", "rebase", "pull", "checkout", "cherry-pick", "revert"}),
+}
 _READ_CONFIG: Final = frozenset(
     {"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list", "--get-color"}
 )
@@ -190,8 +212,38 @@ def _globals(args: Sequence[Word]) -> tuple[str, Sequence[Word], list[Use]]:
     return place, args[at:], uses
 
 
+def git_scripts(words: Sequence[Word]) -> list[Word]:
+    """The shell texts that settings and verbs hand to git; each is a doubt of `git` as well."""
+    texts = [word.text for word in words]
+    found: list[Word] = []
+    for at, word in enumerate(words):
+        name, equals, value = word.text.removeprefix("-c").partition("=")
+        if equals and value and _RUN_SETTINGS.fullmatch(name) and (texts[at - 1] == "-c" or texts[at][:2] == "-c"):
+            found.append(word.part(value.removeprefix("!")))
+        elif _RUN_SETTINGS.fullmatch(word.text) and "config" in texts[:at] and at + 1 < len(words):
+            found.append(words[at + 1].part(texts[at + 1].removeprefix("!")))
+        elif (
+            word.text in ("--exec", "-x", "--extcmd")
+            and not {"difftool", "rebase"}.isdisjoint(texts[:at])
+            and at + 1 < len(words)
+        ):
+            found.append(words[at + 1])
+        elif re.match(
+            r"--(?:exec|extcmd|(?:tree|index|msg|env|commit|parent)-filter)=|-O(?=.)|--open-files-in-pager=", word.text
+        ):
+            found.append(word.part(re.sub(r"-O|--[a-z-]+=", "", word.text, count=1)))
+        elif re.fullmatch(r"--(?:tree|index|msg|env|commit|parent)-filter", word.text) and at + 1 < len(words):
+            found.append(words[at + 1])
+        elif word.text in ("run", "foreach") and texts[at - 1] in ("bisect", "submodule"):
+            rest = [text for text in texts[at + 1 :] if text != "--recursive"]
+            found.append(Word(" ".join(rest)))
+    return [script for script in found if script.text and "\n" not in script.text]
+
+
 def _setting(word: Word, value: str) -> list[Use]:
     name = word.text.partition("=")[0]
+    if _QUIET.fullmatch(word.text):
+        return []
     if HOLE in name or not _SETTINGS.fullmatch(name) or (name == "help.autocorrect" and value):
         return [Use("doubt", Word("git with a setting that may run a program"))]
     return []
@@ -248,7 +300,7 @@ def _options(verb: str, rest: Sequence[Word], operands: list[Word]) -> Iterator[
             elif text in _VALUED:
                 at += 1
         elif text in _VALUED and text[1:] not in _SHORT_RUNS.get(verb, ""):
-            at += 1
+            at += text not in _VALUED_FOR or verb in _VALUED_FOR[text]
         else:
             yield from _cluster(verb, word, value)
             if text[-1] in _SHORT_WRITES.get(verb, "") + _SHORT_READS.get(verb, ""):
@@ -296,10 +348,17 @@ def _verb(verb: str, rest: Sequence[Word], operands: Sequence[Word]) -> Iterator
             elif verb == "clone" and HOLE in word.text and "://" not in word.text:
                 yield Use("host", UNKNOWN)
     if verb in _SHOWS:
+        named = operands[1:] if verb == "archive" else operands
+        ends = next((at for at, word in enumerate(rest) if word.text == "--"), len(rest))
         for word in operands:
-            path = word.text.partition(":")[2]
-            if path and "://" not in word.text:
+            path = re.sub(r"^[0-3]:", "", word.text.partition(":")[2])
+            if path and "://" not in word.text and not word.text.startswith((":!", ":^", ":(")):
                 yield Use("read", word.part(path))
+        if verb not in ("checkout", "restore"):
+            yield from path_like([word for word in named if ":" not in word.text])
+            yield from (
+                Use("read", word.part(found[1])) for word in rest[ends + 1 :] if (found := _PATHSPEC.match(word.text))
+            )
     if any(word.text[:7] == "--no-in" for word in rest):
         yield from (Use("read", word) for word in operands)
     if verb == "clone" and operands:

@@ -19,7 +19,7 @@ from .gaps import REDIRECTS, check_gaps
 from .names import Names, Surroundings
 from .redirections import Redirection, read_redirect
 from .syntax import assigned, at_top, gap, join, leaves
-from .word import HOLE, UNKNOWN, Word
+from .word import HOLE, REF, UNKNOWN, Word
 from .words import read_word, read_words
 from .wrappers import peel
 
@@ -64,6 +64,7 @@ class Text(Names):
         self.is_bash = is_bash
         self._walk = walk
         self._via = via
+        self.later = via[-1:] in (("trap",), ("eval",))  # in the same shell, so with its variables
         self._functions: dict[str, Node] = {}
         self._uncalled: dict[str, Node] = {}
         self._running: list[str] = []
@@ -211,9 +212,16 @@ class Text(Names):
                 self._fed[reads[1].decode()] = feed[0]
             self._last(child, "pipe", tail if child == final else ((), ()))
             self._fed.clear()
-            feed = collector.printed if child.type == "command" else None
+            feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
         collector.feed, collector.printed = None, feed
         collector.place = before
+
+    def _keeps_output(self, node: Node) -> bool:
+        """Whether a statement is one command whose errors alone are redirected."""
+        if node.type != "redirected_statement":
+            return False
+        body, *redirects = node.named_children
+        return body.type == "command" and all(self.slice(one).startswith("2>") for one in redirects)
 
     def _list(self, node: Node, position: str, tail: Tail = ((), ())) -> None:
         """`a && b || c`: after `cd DIR &&` the directory is certain. A `tail` of redirections is the last one's."""
@@ -310,7 +318,8 @@ class Text(Names):
             collector.doubt(f"a loop sets {name}, which may change what programs do")
         if name == "PATH":
             collector.command(Simple((), {name: UNKNOWN}, (), "condition", self._via))
-        usable = 0 < len(values) <= 8 and all(word.known for word in values) and name not in self._known
+        usable = 0 < len(values) <= 8 and all(word.known or word == REF for word in values)
+        usable = usable and name not in self._known
         before = collector.cwds
         collector.repeats += 1
         for value in values if usable else [UNKNOWN]:
@@ -475,8 +484,11 @@ class Text(Names):
                 case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
                     read_redirect(self, child, own, more)
                 case "subshell":
-                    self.doubt("a parenthesis follows a command's name")
+                    if [word.text for word in words] not in (["time"], ["time", "-p"]):
+                        self.doubt("a parenthesis follows a command's name")
+                    before = self._collector.place
                     self.statements(child.children, position)
+                    self._collector.place = before
                 case "comment":
                     self._comment(child)
                 case "command_substitution":

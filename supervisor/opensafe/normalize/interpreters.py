@@ -46,6 +46,12 @@ _INTERPRETERS: Final[dict[str, _Interpreter]] = {
 _PYTHONS: Final = re.compile(r"(?:python|pypy)(?:[23](?:\.[0-9]+)?)?")
 _LUAS: Final = re.compile(r"(?:lua|luajit)(?:5\.[0-9])?")
 _STOPS: Final = {"c", "m"}
+#: Modules that are programs of their own: they install, serve or talk.
+_PROGRAMS: Final = frozenset(
+    {"SimpleHTTPServer", "awscli", "easy_install", "ensurepip", "ftplib", "http.server", "httpie", "imaplib", "nntplib",
+     "pip", "pipx", "poetry", "poplib", "pyftpdlib", "smtpd", "smtplib", "socketserver", "telnetlib", "twisted",
+     "urllib.request", "uv", "wsgiref.simple_server", "xmlrpc.client", "xmlrpc.server"}
+)  # fmt: skip
 
 
 def is_interpreter(program: str) -> bool:
@@ -91,7 +97,7 @@ def module_of(program: str, words: Sequence[Word]) -> Sequence[Word] | None:
     if not _PYTHONS.fullmatch(program):
         return None
     _, rest, module = _cut(_PYTHON, words[1:])
-    if module is not None and module.text in ("pip", "pipx", "uv", "poetry", "ensurepip", "easy_install"):
+    if module is not None and module.text in _PROGRAMS:
         return [module, *rest]
     return None
 

@@ -19,7 +19,9 @@ _NUMERIC_VALUE: Final = (
     rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
-_REDEFINED: Final = re.compile(rb"\b(?:wc|nproc|date|grep|id|stat|git|seq)\s*\(\s*\)|\bfunction\b")
+_REDEFINED: Final = re.compile(
+    rb"\b(?:wc|nproc|date|grep|id|stat|git|seq|pwd|uname|whoami|hostname)\s*\(\s*\)|\bfunction\b"
+)
 
 _MAX_NUMBERS: Final = 64
 
@@ -47,6 +49,7 @@ class Names:
         self._mentions: Counter[bytes] | None = None
         self._numeric: dict[str, bool] = {}
         self.assigning = ""
+        self.later = False
         self.redefines = _REDEFINED.search(source) is not None
 
     def lookup(self, name: str) -> Word | None:
@@ -62,6 +65,12 @@ class Names:
         if value is None:
             return self._surroundings.inherited(name, self)
         return value if self.mentions(name) == 1 else None
+
+    def held(self, name: str) -> Word | None:
+        """What the text sets the name to, once and to what is known."""
+        value = self._known.get(name)
+        lost = self._collector.lost
+        return value if value is not None and self.mentions(name) == 1 and f"${name}" not in lost else None
 
     def arguments(self) -> Sequence[Word] | None:
         """The arguments of the function whose body is walked, where each is one known word."""
@@ -94,6 +103,10 @@ class Names:
             spans = b" ".join(_ARITHMETIC_SPAN.findall(self.source))
             within = len(re.findall(rb"(?<![$\w{])" + word + rb"\b", spans))
             within += len(re.findall(rb"\[" + word + rb"\]", self.source))
+            lets = b" ".join(re.findall(rb"\blet [\w=+*/% -]+", self.source))
+            within += len(re.findall(rb"(?<![$\w])" + word + rb"\b", lets))
+            fed = rb"\bseq [0-9 -]+\| *while (?:IFS= )?read (?:-r )?" + word + rb" *[;\n]"
+            within += len(re.findall(fed, self.source))
             self._numeric[name] = numbers + loops + within >= mentions
         return not mentions or (self._numeric[name])
 

@@ -67,14 +67,18 @@ def copy(args: Sequence[Word]) -> Iterator[Use]:
             yield Use("read", value)
         elif name == "J":
             yield Use("host", value, "ssh")
+    deletes = any(word.text.startswith("--del") for word in args)
     for at, word in enumerate(operands):
         remote = remote_of(word)
         if "://" in word.text:
             continue
+        last = at == len(operands) - 1 and at > 0
         if remote is not None:
             yield remote
         else:
-            yield Use("write" if at == len(operands) - 1 and at > 0 else "read", word)
+            yield Use("write" if last else "read", word)
+        if last and deletes and remote is None:
+            yield Use("delete", word.part(f"{word.text.rstrip('/')}/extraneous"))
 
 
 def sftp(args: Sequence[Word]) -> Iterator[Use]:

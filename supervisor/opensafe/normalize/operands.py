@@ -50,7 +50,8 @@ _FAMILIES: Final[dict[str, _Spec]] = {
     "b2sum cksum sum less more most bat batcat zcat bzcat xzcat zstdcat zless diff3 colordiff comm "
     "paste join rev fold fmt expand unexpand column pr readlink realpath ls dir vdir exa eza source . cut "
     "gv nm objdump readelf ldd lsattr getfacl getcap namei bc": _READ,
-    "iconv ptx xmllint tidy sqlite3": _spec("r", o="w", output="w", f="", t="", last="rw"),
+    "iconv ptx tidy sqlite3": _spec("r", o="w", output="w", f="", t="", last="rw"),
+    "xmllint": _spec("r", o="w", output="w", xpath="", encode="", pattern="", schema="r", relaxng="r", dtdvalid="r"),
     "file stat": _spec("r", c="", format="", printf="", m="r", F="", f="r"),
     "grep egrep fgrep zgrep rg ag ack pcregrep ugrep": _PATTERN,
     "jq yq gojq": _spec("r", first="", f="r", from_file="r"),
@@ -65,7 +66,7 @@ _FAMILIES: Final[dict[str, _Spec]] = {
     "ar": _spec("rw", first=""),
     "hostname": _spec("", F="r", file="r"),
     "gcc cc g++ c++ clang clang++ ld as rustc": _spec("r", o="w", I="r", L="r", l="", D="", x="", std=""),
-    "patch": _spec("w", i="r", p="", d="w", o="w"),
+    "patch": _spec("rw", i="r", p="", d="w", o="w"),
     "mount": _spec("w", first="r", o="", t=""),
     "umount swapoff swapon mkswap mkfs mkfs.ext4 mkfs.ext3 mkfs.ext2 mkfs.xfs mkfs.btrfs mkfs.vfat fdisk sfdisk parted "
     "gdisk sgdisk wipefs blkdiscard": _WRITE,

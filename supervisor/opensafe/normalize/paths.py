@@ -201,13 +201,17 @@ class PathClassifier:
         return found
 
 
+_OF_KEYS: Final = frozenset({".pem"})
 _EXTENSION: Final = re.compile(r"[*?]+\.\w+")
 
 
 def _by_chance(glob: str, pattern: str) -> bool:
     """Whether a glob that meets a pattern names it no more than any other file: `*.json`, `part_*` and `*.key`."""
+    if _EXTENSION.fullmatch(glob):
+        extension = glob.lstrip("*?")
+        return pattern.strip("*") != extension and extension not in _OF_KEYS
     if "*" not in pattern:
-        return _EXTENSION.fullmatch(glob) is not None
+        return False
     if glob[-1:] != "*" or pattern[0] != "*":
         return False
     start, shared = glob.rstrip("*"), pattern.strip("*").split("*")[0]

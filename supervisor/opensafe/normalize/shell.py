@@ -36,6 +36,7 @@ _INVISIBLE: Final = re.compile(
 )
 _GLUED_CONTINUATION: Final = re.compile(r"[^\s\\;&|(]\\\n\S|\\\\\n")
 _KEEPS_CONTINUATION: Final = re.compile(r"'|#|<<|\\\\\n")  # without these bash drops every backslash-newline
+_HERE_DOCUMENT: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:(?:.*\n)*?[ \t]*\2(?=\n|\Z)|.*\Z)")
 _SOCKET: Final = re.compile(r"/dev/(?:tcp|udp)/[A-Za-z0-9_.:-]+/[A-Za-z0-9]+")
 _NUMBER: Final = re.compile(r"(?:-?[0-9]{1,18})?")
 _BASH: Final = frozenset({"bash", "rbash", "eval", "trap", "coproc"})
@@ -145,6 +146,9 @@ class _Walk:
         root = tree.root_node
         if root.has_error:
             collector.doubt("the shell grammar does not accept the text")
+            beside = _HERE_DOCUMENT.sub(r" \3", text) if "<<" in text else text
+            if beside != text:
+                self.text(beside, position, via)
         scope = Text(self, source, via, is_bash=is_bash)
         self._scopes.append(scope)
         numeric, collector.numeric = collector.numeric, scope.numeric
@@ -184,6 +188,11 @@ class _Walk:
             value = cwds[0] if cwds is not None and len(cwds) == 1 else None
         else:
             value = self._env.get(name)
+            if value is None and scope.later:
+                for outer in reversed(self._scopes):
+                    held = outer.held(name) if outer is not scope else None
+                    if held is not None and not scope.mentions(name):
+                        return held
         mentions = sum(other.mentions(name) for other in dict.fromkeys((*self._scopes, scope)))
         # `PATH=DIR:$PATH`: the one mention is the assignment that is being read
         own = scope.assigning == name and mentions == 1 and not self.collector.repeats

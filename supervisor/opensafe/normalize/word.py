@@ -65,5 +65,12 @@ class Scope(Protocol):
         """Something could not be understood."""
 
 
+REF: Final = Word("ref" + HOLE)
+"""A name that git prints: one word, and no option."""
 FED: Final = Word(HOLE, glob=True, split=True)
 """The items that xargs takes from what is piped into it."""
+FED_LINES: Final = Word(HOLE + "\n", glob=True)
+"""The same, a line each."""
+FED_LISTED: Final = Word(HOLE + HOLE, glob=True)
+"""The same, ended by what an option says: known only where paths are listed, not where a text is."""
+FEEDS: Final = frozenset({FED, FED_LINES, FED_LISTED})

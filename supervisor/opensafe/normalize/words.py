@@ -7,7 +7,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from .expansions import arithmetic, counts, descend, expand
+from .expansions import arithmetic, counts, descend, expand, printed_name
 from .word import HOLE, UNKNOWN, Scope, Word
 
 _MAX_BRACES: Final = 64
@@ -50,6 +50,8 @@ class _Pieces:
 
 _BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
 _PLAIN_BRACES: Final = re.compile(r"[A-Za-z0-9_./,{}=:@%+~-]*")
+_VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_SPLITS: Final = re.compile(r"[^*?\[\\\n\t]*\S[^*?\[\\\n\t]*")
 _GLOB: Final = re.compile(r"[*?\[]")
 ENDS_WORD: Final = re.compile(r"(?<!\\)(?:\\\\)*[\s;&|()<>]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -68,6 +70,10 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
     if source in _ALL_ARGUMENTS:
         arguments = scope.arguments()
         return [UNKNOWN] if arguments is None else list(arguments)
+    if kind in ("simple_expansion", "expansion"):
+        parts = _split(source, scope)
+        if parts is not None:
+            return parts
     pieces = _Pieces()
     _piece(node, scope, pieces)
     text = pieces.text()
@@ -79,6 +85,16 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
     if source.startswith("~"):
         text = _tilde(source, text, scope)
     return [Word(text, pieces.glob, pieces.split)]
+
+
+def _split(source: str, scope: Scope) -> list[Word] | None:
+    """The words that a plain variable with a known value of several makes without quotes; None for any other."""
+    found = _VARIABLE.fullmatch(source)
+    value = scope.lookup(found[1] or found[2]) if found is not None else None
+    text = value.fixed() if value is not None else None
+    if not text or " " not in text or not _SPLITS.fullmatch(text):
+        return None
+    return [Word(word) for word in text.split()]
 
 
 def read_word(node: Node, scope: Scope) -> Word:
@@ -118,8 +134,12 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
             pieces.add(expand(node, scope, quoted=False))
         case "command_substitution":
             scope.nested(node)
-            pieces.out.append(HOLE)
-            pieces.split |= not counts(node, scope)
+            tame = printed_name(node, scope)
+            if tame is not None:
+                pieces.add(tame)
+            else:
+                pieces.out.append(HOLE)
+                pieces.split |= not counts(node, scope)
         case "process_substitution":
             scope.nested(node)
             pieces.out.append("/dev/fd/" + HOLE)
@@ -167,7 +187,11 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
                 pieces.add(expand(child, scope, quoted=True))
             case "command_substitution":
                 scope.nested(child)
-                pieces.hole(quoted=True)
+                tame = printed_name(child, scope)
+                if tame is not None:
+                    pieces.add(tame)
+                else:
+                    pieces.hole(quoted=True)
             case "arithmetic_expansion":
                 arithmetic(child, scope)
                 pieces.hole(quoted=True)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from .find import find_commands
+from .git import git_scripts
 from .interpreters import module_of
 from .options import Parsed, Table, read_options, table
-from .word import FED, HOLE, UNKNOWN, Word
+from .word import FED, FED_LINES, FED_LISTED, HOLE, UNKNOWN, Word
 
 
 class Peeled(NamedTuple):
@@ -133,9 +134,8 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "netcat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "nvim": (_EDITOR_RUNS, "an editor with a command"),
     "rg": (re.compile(r"--pre(=|$)|--hostname-bin"), "rg with a preprocessor"),
-    "rsync": (re.compile(r"-[a-zA-Z]*e|--rsh|--rsync-path"), "rsync with a remote shell of its own"),
+    "rsync": (re.compile(r"(?<!-)-[a-zA-Z]*e|--rsh|--rsync-path"), "rsync with a remote shell of its own"),
     "scp": (re.compile(r"-S|(?i:-o\s*(proxy|local)command|proxycommand)"), "scp with a command"),
-    "script": (re.compile(r"-[a-z]*c|--command"), "script with a command"),
     "sftp": (_SSH_RUNS, "sftp with a command"),
     "socat": (re.compile(r"(?i)(exec|system|shell):"), "socat with a program"),
     "ssh": (_SSH_RUNS, "ssh with a local command"),
@@ -157,6 +157,9 @@ def peel(program: str, words: Sequence[Word]) -> Peeled | None:
         return _peel(program, wrapper, words)
     if program in SHELLS:
         return _shell(words)
+    git = git_scripts(words) if program == "git" else ()
+    if git:
+        return Peeled(scripts=tuple(git), keeps=True)
     module = module_of(program, words)
     if module is not None:
         return Peeled(inner=(module,), keeps=True)
@@ -302,7 +305,18 @@ def _source(words: Sequence[Word]) -> Peeled | None:
 
 
 def _alias(words: Sequence[Word]) -> Peeled | None:
-    return Peeled(keeps=True, doubt="an alias") if any("=" in word.text for word in words) else None
+    texts = tuple(word.part(word.text.partition("=")[2]) for word in words if "=" in word.text)
+    return Peeled(keeps=True, doubt="an alias", scripts=texts) if texts else None
+
+
+def _typescript(words: Sequence[Word]) -> Peeled | None:
+    for at, word in enumerate(words):
+        found = re.match(r"-[a-z]*c|--command=?", word.text)
+        if found:
+            glued = word.text[found.end() :]
+            text = word.part(glued) if glued else (words[at + 1] if at + 1 < len(words) else UNKNOWN)
+            return Peeled(scripts=(text,), keeps=True, doubt="script with a command")
+    return None
 
 
 _XARGS: Final = table(
@@ -328,7 +342,12 @@ def _xargs(words: Sequence[Word]) -> Peeled:
     if marker is not None and any(name in ("L", "l", "n", "max-lines", "max-args") for name, _ in parsed.options):
         doubt = "xargs with options of which the last one counts"
     files = tuple(value for name, value in parsed.options if name in ("a", "arg-file") and value is not None)
-    fed = UNKNOWN if files else FED
+    fed = FED
+    if any(name in ("d", "delimiter", "0", "null", "E", "e", "eof") for name, _ in parsed.options):
+        fed = FED_LISTED
+    elif marker is not None or any(name in ("L", "l", "max-lines") for name, _ in parsed.options):
+        fed = FED_LINES
+    fed = UNKNOWN if files else fed
     if marker is not None:
         inner = [_fed(word, marker, fed) for word in inner]
     else:
@@ -379,6 +398,6 @@ def _uv(words: Sequence[Word]) -> Peeled | None:
 
 _SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Peeled | None]]] = {
     ".": _source, "alias": _alias, "command": _command, "env": _env, "eval": _eval, "find": _find, "flock": _flock,
-    "poetry": _uv, "runuser": _su, "source": _source, "su": _su, "sudo": _sudo, "trap": _trap,
+    "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su, "sudo": _sudo, "trap": _trap,
     "uv": _uv, "xargs": _xargs,
 }  # fmt: skip
