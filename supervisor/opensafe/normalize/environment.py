@@ -96,8 +96,10 @@ _COMPILER: Final = re.compile(
     r"(?:ccache )?(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?"
     r"(?: -(?:[DOWgm][\w=]*|std=[\w+]+))*"
 )
-_JAVA: Final = r"-X(?:m[nsx]|ss)\w+|-XX:[+-]?(?!On)\w+(?:=[0-9]+[kmgKMG]?)?"
-    r"|-D(?!java\.|jdk\.|sun\.)[\w.]+=[\w.-]*|-e?a|-esa|-server"
+_JAVA: Final = (
+    r"-X(?:m[nsx]|ss)\w+|-XX:[+-]?(?!On)\w+(?:=[0-9]+[kmgKMG]?)?|-D(?!java\.|jdk\.|sun\.)[\w.]+=[\w.-]*"
+    r"|-e?a|-esa|-server"
+)
 #: Variables of options: each word of the value has to be one that only tunes.
 _TUNES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
