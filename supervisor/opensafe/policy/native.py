@@ -37,6 +37,9 @@ _HOST: Final = b"""
   (func (export "opa_builtin4") (param i32 i32 i32 i32 i32 i32) (result i32) unreachable))
 """
 
+#: Its native code by tier, of this process and from nowhere else.
+_hosts: Final[dict["Tier", bytes]] = {}
+
 
 class Tier(enum.Enum):
     """A compiler of wasmtime, by its number there (wasmtime_strategy_t).
@@ -60,12 +63,23 @@ class Runtime:
         lib.wasmtime_config_strategy_set(configuration, tier.value)
         self.engine = lib.wasm_engine_new_with_config(configuration)
         self.watchdog = Watchdog(lambda: lib.wasmtime_engine_increment_epoch(self.engine))
-        self.host = self.compile(wat(_HOST))
+        self.host = self._take_host()
 
     def compile(self, wasm: bytes) -> CData:
         """Compile; the caller deletes the module. Raises WasmtimeError."""
         module = ffi.new("wasmtime_module_t **")
         check(lib.wasmtime_module_new(self.engine, ffi.from_buffer("uint8_t[]", wasm), len(wasm), module))
+        return module[0]
+
+    def _take_host(self) -> CData:
+        """The module that stands for the host. To compile it takes longer than all else that an engine needs."""
+        code = _hosts.get(self._tier)
+        if code is None:
+            compiled = self.compile(wat(_HOST))
+            _hosts[self._tier] = _serialize(compiled)
+            return compiled
+        module = ffi.new("wasmtime_module_t **")
+        check(lib.wasmtime_module_deserialize(self.engine, ffi.from_buffer("uint8_t[]", code), len(code), module))
         return module[0]
 
     def take_module(self, bundle: Bundle, cache_dir: pathlib.Path | None) -> CData:

@@ -10,10 +10,11 @@ import msgspec
 from opensafe.errors import BundleRefused
 
 from .engine import Engine
+from .job import Job
 from .location import archived_path
 from .manifest import Bundle
 from .native import Tier
-from .preparer import Job, Preparer
+from .preparer import Preparer
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):

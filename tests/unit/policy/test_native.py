@@ -8,10 +8,13 @@ import time
 import pytest
 
 from opensafe.errors import PolicyError
+from opensafe.model.decision import Action
 from opensafe.policy._wasmtime import lib
-from opensafe.policy.native import Runtime
+from opensafe.policy.engine import Engine
+from opensafe.policy.manifest import Bundle
+from opensafe.policy.native import Runtime, Tier
 from opensafe.policy.watchdog import Watchdog
-from tests.harness.policy import guest
+from tests.harness.policy import guest, read
 
 
 @pytest.fixture
@@ -33,6 +36,13 @@ def test_native_code_is_kept_and_taken_again(runtime: Runtime, tmp_path: pathlib
     compiled(runtime, cache)
     assert list(cache.iterdir()) == [kept]
     assert (kept.stat().st_ino, kept.stat().st_mode & 0o777) == (before.st_ino, 0o600)
+
+
+def test_each_tier_answers_whichever_was_there_first(bundle: Bundle) -> None:
+    for tier in (*Tier, *Tier):
+        engine = Engine(bundle, tier=tier)
+        assert engine.evaluate("gate/read", read()).action is Action.ALLOW
+        engine.close()
 
 
 def test_a_damaged_cache_is_made_anew(runtime: Runtime, tmp_path: pathlib.Path) -> None:
