@@ -14,6 +14,8 @@ const char *relative_result_to_string(enum relative_result result) {
         return "path too long";
     case RELATIVE_NO_FILE_NAME:
         return "names a directory";
+    case RELATIVE_UP:
+        return "path with ..";
     }
     return "unknown result";
 }
@@ -64,4 +66,64 @@ enum relative_result relative_follow(const struct relative *at, const char *targ
     joined[directory] = '/';
     memcpy(joined + directory + 1, target, rest + 1);
     return relative_split(joined, ret);
+}
+
+static size_t component(const char *text) {
+    size_t length = 0;
+    while (text[length] && text[length] != '/') {
+        length++;
+    }
+    return length;
+}
+
+enum relative_result relative_clean(const char *path, char ret[static RELATIVE_MAX]) {
+    if (path[0] == '/') {
+        return RELATIVE_ABSOLUTE;
+    }
+    if (strlen(path) >= RELATIVE_MAX) {
+        return RELATIVE_TOO_LONG;
+    }
+    size_t length = 0;
+    for (size_t size; *path; path += size + (path[size] == '/')) {
+        size = component(path);
+        if (size == 2 && path[0] == '.' && path[1] == '.') {
+            return RELATIVE_UP;
+        }
+        if (size > 255) { /* NAME_MAX */
+            return RELATIVE_TOO_LONG;
+        }
+        if (size == 0 || (size == 1 && path[0] == '.')) {
+            continue;
+        }
+        if (length > 0) {
+            ret[length++] = '/';
+        }
+        memcpy(ret + length, path, size);
+        length += size;
+    }
+    ret[length] = '\0';
+    return RELATIVE_OK;
+}
+
+bool relative_stays(const char *root, size_t depth, const char *target) {
+    if (target[0] == '/') {
+        size_t length = strlen(root);
+        if (strncmp(target, root, length) != 0 || (target[length] != '/' && target[length] != '\0')) {
+            return false;
+        }
+        target += length;
+        depth = 0;
+    }
+    for (size_t size; *target; target += size + (target[size] == '/')) {
+        size = component(target);
+        if (size == 2 && target[0] == '.' && target[1] == '.') {
+            if (depth == 0) {
+                return false;
+            }
+            depth--;
+        } else if (size > 0 && !(size == 1 && target[0] == '.')) {
+            depth++;
+        }
+    }
+    return true;
 }

@@ -21,6 +21,7 @@ enum relative_result {
     RELATIVE_ABSOLUTE,
     RELATIVE_TOO_LONG,
     RELATIVE_NO_FILE_NAME, /* ends in "/", "." or "..": it can only name a directory */
+    RELATIVE_UP,           /* has ".." where a path may only go down */
 };
 
 const char *relative_result_to_string(enum relative_result result);
@@ -33,5 +34,15 @@ enum relative_result relative_split(const char *path, struct relative *ret);
  * may be `at`; it is written only on success.
  */
 enum relative_result relative_follow(const struct relative *at, const char *target, struct relative *ret);
+
+/* A path that may only go down, such as a member's in an archive, without "." and empty components; "" for
+ * ".". */
+enum relative_result relative_clean(const char *path, char ret[static RELATIVE_MAX]);
+
+/*
+ * Whether a symlink's target, read as text, stays beneath a root. The link lies `depth` directories below it;
+ * an absolute target stays where it names the root or something in it.
+ */
+bool relative_stays(const char *root, size_t depth, const char *target);
 
 #endif

@@ -1,8 +1,14 @@
-/* file list: the entries of one directory, unsorted. */
-#include "beneath.h"
-#include "line.h"
+/*
+ * file list: the entries of one directory in the order of their names' bytes, a page at a time.
+ *
+ * A page is those that follow a name, so that it means the same whatever was made or removed meanwhile. The
+ * directory is read once; kept are the first of what follows, in a heap with the last of them on top.
+ */
+#include "records.h"
 
 #include <string.h>
+
+enum { PAGE_MAX = 10000, NAME_SIZE = 256, NAMES_AT_ONCE = 32768 };
 
 struct linux_dirent64 {
     uint64_t d_ino;
@@ -12,39 +18,99 @@ struct linux_dirent64 {
     char d_name[];
 };
 
-static char type_letter(unsigned mode) {
-    switch (mode & S_IFMT) {
-    case S_IFREG:
-        return 'f';
-    case S_IFDIR:
-        return 'd';
-    case S_IFLNK:
-        return 'l';
-    case S_IFIFO:
-        return 'p';
-    case S_IFSOCK:
-        return 's';
-    case S_IFCHR:
-        return 'c';
-    case S_IFBLK:
-        return 'b';
-    default:
-        return '?';
+struct page {
+    unsigned most, count;
+    bool more;
+    unsigned short heap[PAGE_MAX]; /* numbers of names; each name comes after those below it */
+    char names[PAGE_MAX][NAME_SIZE];
+};
+
+static bool before(const struct page *page, unsigned a, unsigned b) {
+    return strcmp(page->names[page->heap[a]], page->names[page->heap[b]]) < 0;
+}
+
+static void swap(struct page *page, unsigned a, unsigned b) {
+    unsigned short held = page->heap[a];
+    page->heap[a] = page->heap[b];
+    page->heap[b] = held;
+}
+
+static void sink(struct page *page, unsigned at, unsigned count) {
+    for (;;) {
+        unsigned largest = at, left = 2 * at + 1, right = left + 1;
+        if (left < count && before(page, largest, left)) {
+            largest = left;
+        }
+        if (right < count && before(page, largest, right)) {
+            largest = right;
+        }
+        if (largest == at) {
+            return;
+        }
+        swap(page, at, largest);
+        at = largest;
     }
 }
 
-/* "TYPE SIZE MODE NAME" and a NUL, such as "f 123 0644 a b.txt". */
-static long write_entry(const struct statx *info, const char *name) {
-    struct line line = {.length = 0};
-    char type[] = {type_letter(info->stx_mode), ' ', '\0'};
-    line_text(&line, type);
-    line_number(&line, (int64_t)info->stx_size);
-    line_text(&line, " ");
-    line_octal(&line, info->stx_mode & 07777U, 4);
-    line_text(&line, " ");
-    line_text(&line, name); /* at most NAME_MAX bytes: it fits */
-    line.text[line.length++] = '\0';
-    return write_all(1, line.text, line.length);
+static void keep(struct page *page, const char *name) {
+    size_t size = strlen(name) + 1;
+    if (size > NAME_SIZE) {
+        return; /* no filesystem here has such */
+    }
+    if (page->count == page->most) {
+        page->more = true;
+        char *last = page->names[page->heap[0]];
+        if (strcmp(name, last) < 0) {
+            memcpy(last, name, size);
+            sink(page, 0, page->count);
+        }
+        return;
+    }
+    unsigned at = page->count++;
+    page->heap[at] = (unsigned short)at;
+    memcpy(page->names[at], name, size);
+    for (; at > 0 && before(page, (at - 1) / 2, at); at = (at - 1) / 2) {
+        swap(page, at, (at - 1) / 2);
+    }
+}
+
+static void sort(struct page *page) {
+    for (unsigned count = page->count; count > 1; count--) {
+        swap(page, 0, count - 1);
+        sink(page, 0, count - 1);
+    }
+}
+
+static long read_page(int directory, const char *after, struct page *page) {
+    _Alignas(struct linux_dirent64) char entries[NAMES_AT_ONCE];
+    for (;;) {
+        long got = sys_call(__NR_getdents64, directory, (long)entries, sizeof entries, 0, 0, 0);
+        if (got <= 0) {
+            return got;
+        }
+        for (long at = 0; at < got;) {
+            const struct linux_dirent64 *entry = (const void *)(entries + at);
+            at += entry->d_reclen;
+            const char *name = entry->d_name;
+            if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, after) > 0) {
+                keep(page, name);
+            }
+        }
+    }
+}
+
+/* Digits in pairs, as file.c has checked. */
+static void decode(const char *digits, char ret_name[static NAME_SIZE]) {
+    size_t length = 0;
+    for (; digits && digits[0] && digits[1]; digits += 2) {
+        unsigned byte = 0;
+        for (unsigned i = 0; i < 2; i++) {
+            char c = digits[i];
+            byte = byte << 4 | (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+        }
+        ret_name[length++] = (char)byte;
+    }
+    ret_name[length] = '\0';
 }
 
 enum status file_list(const struct request *request) {
@@ -52,33 +118,27 @@ enum status file_list(const struct request *request) {
     if (fd < 0) {
         return complain_errno(request, fd);
     }
-    _Alignas(struct linux_dirent64) char entries[CHUNK / 2];
-    uint64_t left = request->most;
-    for (;;) {
-        long got = sys_call(__NR_getdents64, fd, (long)entries, sizeof entries, 0, 0, 0);
-        if (got < 0) {
-            return complain_errno(request, got);
-        }
-        if (got == 0) {
-            return STATUS_OK;
-        }
-        for (long at = 0; at < got;) {
-            const struct linux_dirent64 *entry = (const void *)(entries + at);
-            at += entry->d_reclen;
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-                continue;
-            }
-            if (left == 0) {
-                return complain(request, STATUS_TOO_LARGE, "more entries than --max");
-            }
-            struct statx info;
-            if (type_of((int)fd, entry->d_name, 0, &info) < 0) {
-                continue; /* gone since it was listed */
-            }
-            left--;
-            if (write_entry(&info, entry->d_name) < 0) {
-                return complain(request, STATUS_OTHER, "standard output");
-            }
+    char after[NAME_SIZE];
+    decode(request->after, after);
+    struct page page;
+    page.most = request->most < PAGE_MAX ? (unsigned)request->most : PAGE_MAX;
+    page.count = 0;
+    page.more = false;
+    long result = page.most > 0 ? read_page((int)fd, after, &page) : 0;
+    sort(&page);
+    struct output output = {.length = 0};
+    for (unsigned i = 0; i < page.count && result >= 0; i++) {
+        const char *name = page.names[page.heap[i]];
+        struct statx info;
+        if (type_of((int)fd, name, 0, &info) >= 0) { /* else gone since it was read */
+            result = record_entry(&output, &info, name);
         }
     }
+    if (result >= 0 && page.more) {
+        result = output_add(&output, "+", 2);
+    }
+    if (result >= 0) {
+        result = output_flush(&output);
+    }
+    return result < 0 ? complain_errno(request, result) : STATUS_OK;
 }

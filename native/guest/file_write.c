@@ -1,11 +1,12 @@
 /*
- * file write: one regular file, replaced as a whole or not at all.
+ * file write: one regular file, replaced as a whole or not at all, or a part of one that is there.
  *
  * The bytes go into a temporary name in the same directory, to disk, and then over the old name: a reader
  * sees the old content or the new one, and a failure leaves the old. Who sends the bytes is not believed:
- * they take the name only when they hash to what the command line, which was decided, says.
+ * they take the name only when they hash to what the command line, which was decided, says. For the same
+ * reason bytes for the inside of a file wait in a temporary one until all are there; a reader may then see
+ * them half copied.
  */
-#include "../common/relative.h"
 #include "../common/sha256.h"
 #include "beneath.h"
 #include "line.h"
@@ -15,41 +16,6 @@
 #include <string.h>
 
 enum { SYMLINKS_MAX = 8 };
-
-/* Opens a directory beneath the root and makes those of its components that are missing. -errno on failure.
- */
-static long make_directories(int root, const char *path) {
-    long directory = open_beneath(root, path, O_RDONLY | O_DIRECTORY);
-    if (directory != -ENOENT) {
-        return directory;
-    }
-    /* Prefix by prefix, each resolved from the root, so that ".." keeps its meaning. */
-    char prefix[RELATIVE_MAX];
-    size_t length = strlen(path);
-    memcpy(prefix, path, length + 1);
-    long parent = open_beneath(root, ".", O_RDONLY | O_DIRECTORY);
-    for (size_t start = 0; parent >= 0 && start < length;) {
-        size_t end = start;
-        while (end < length && path[end] != '/') {
-            end++;
-        }
-        if (end > start) {
-            prefix[end] = '\0';
-            directory = open_beneath(root, prefix, O_RDONLY | O_DIRECTORY);
-            if (directory == -ENOENT) {
-                /* Does not follow: where a dangling symlink stands, the second open still finds nothing. */
-                long made = sys_call(__NR_mkdirat, parent, (long)(prefix + start), 0755, 0, 0, 0);
-                directory =
-                    made < 0 && made != -EEXIST ? made : open_beneath(root, prefix, O_RDONLY | O_DIRECTORY);
-            }
-            prefix[end] = path[end];
-            sys_close((int)parent);
-            parent = directory;
-        }
-        start = end + 1;
-    }
-    return parent;
-}
 
 /*
  * Finds the directory in which the file lies or will lie, and its name there. A symlink in the last place is
@@ -65,7 +31,7 @@ static enum status find_target(const struct request *request, struct relative *a
             return complain(request, split == RELATIVE_NO_FILE_NAME ? STATUS_WRONG_TYPE : STATUS_OTHER,
                             relative_result_to_string(split));
         }
-        long directory = make_directories(request->root, at->directory);
+        long directory = make_directories(request->root, at->directory, false);
         if (directory < 0) {
             return complain_errno(request, directory);
         }
@@ -152,18 +118,70 @@ static long put_in_place(int fd, unsigned mode, int directory, const char *tempo
     return result;
 }
 
+/* `size` bytes from the start of one file to `offset` of another. */
+static long copy_bytes(int from, int to, uint64_t size, uint64_t offset) {
+    char chunk[CHUNK];
+    for (uint64_t done = 0; done < size;) {
+        long got = sys_pread(from, chunk, size - done < CHUNK ? size - done : CHUNK, done);
+        if (got <= 0) {
+            return got < 0 ? got : -EIO;
+        }
+        for (long at = 0; at < got;) {
+            long put = sys_pwrite(to, chunk + at, (size_t)(got - at), offset + done + (uint64_t)at);
+            if (put < 0) {
+                return put;
+            }
+            at += put;
+        }
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+/* The decided bytes of `spool` go into the file of that name, which is made where there is none. */
+static long put_inside(const struct request *request, int directory, const char *name, int spool) {
+    struct statx info;
+    long result = type_of(spool, "", AT_EMPTY_PATH, &info);
+    if (result < 0) {
+        return result;
+    }
+    uint64_t size = info.stx_size;
+    if (size > (uint64_t)INT64_MAX - request->offset) {
+        return -EFBIG;
+    }
+    long fd = open_strictly(directory, name, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY, request->mode);
+    if (fd < 0) {
+        return fd;
+    }
+    result = type_of((int)fd, "", AT_EMPTY_PATH, &info);
+    if (result >= 0 && result != S_IFREG) {
+        result = -ENXIO; /* it took the file's place since it was looked at */
+    } else if (result >= 0) {
+        result = copy_bytes(spool, (int)fd, size, request->offset);
+    }
+    if (result >= 0 && request->truncate) {
+        result = sys_call(__NR_ftruncate, fd, (long)(request->offset + size), 0, 0, 0, 0);
+    }
+    return result < 0 ? result : sys_call(__NR_fsync, fd, 0, 0, 0, 0, 0);
+}
+
 static enum status fill_and_rename(const struct request *request, int directory, const char *temporary,
                                    int fd, const char *name) {
     char digest[SHA256_DIGITS + 1];
     long result = copy_input(fd, request->most, digest);
     bool decided = result >= 0 && strcmp(digest, request->sha256) == 0;
     if (decided) {
-        result = put_in_place(fd, request->mode, directory, temporary, name);
+        result = request->in_place ? put_inside(request, directory, name, fd)
+                                   : put_in_place(fd, request->mode, directory, temporary, name);
     }
-    if (!decided || result < 0) {
+    if (!decided || result < 0 || request->in_place) {
         sys_call(__NR_unlinkat, directory, (long)temporary, 0, 0, 0, 0);
-        return result < 0 ? complain_errno(request, result)
-                          : complain(request, STATUS_NOT_DECIDED, "content is not what was decided");
+        if (result < 0) {
+            return complain_errno(request, result);
+        }
+        if (!decided) {
+            return complain(request, STATUS_NOT_DECIDED, "content is not what was decided");
+        }
     }
     /* The name too is on disk before the writer hears "done"; filesystems in memory have nothing to sync. */
     result = sys_call(__NR_fsync, directory, 0, 0, 0, 0, 0);
@@ -185,12 +203,7 @@ enum status file_write(const struct request *request) {
     if (result < 0) {
         return complain_errno(request, result);
     }
-    struct open_how how = {
-        .flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-        .mode = 0600,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-    };
-    long fd = sys_openat2(directory, temporary, &how);
+    long fd = open_strictly(directory, temporary, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0) {
         return complain_errno(request, fd);
     }

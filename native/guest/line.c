@@ -43,6 +43,10 @@ void line_number(struct line *line, int64_t value) {
     put_digits(line, magnitude, 10, 1);
 }
 
+void line_digits(struct line *line, uint64_t value, unsigned width) {
+    put_digits(line, value, 10, width);
+}
+
 void line_octal(struct line *line, unsigned value, unsigned width) {
     put_digits(line, value, 8, width);
 }

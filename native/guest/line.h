@@ -17,6 +17,9 @@ void line_quote(struct line *line, const char *text);
 
 void line_number(struct line *line, int64_t value);
 
+/* Decimal digits, at least `width` of them. */
+void line_digits(struct line *line, uint64_t value, unsigned width);
+
 /* Digits in base 8, at least `width` of them. */
 void line_octal(struct line *line, unsigned value, unsigned width);
 

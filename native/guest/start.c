@@ -32,6 +32,16 @@ void *memset(void *to, int byte, size_t size) {
     return result;
 }
 
+int memcmp(const void *a, const void *b, size_t size) {
+    const unsigned char *left = a, *right = b;
+    for (; size > 0; size--, left++, right++) {
+        if (*left != *right) {
+            return *left - *right;
+        }
+    }
+    return 0;
+}
+
 size_t strlen(const char *text) {
     size_t length = 0;
     while (text[length]) {

@@ -18,6 +18,7 @@
 #include <linux/openat2.h>
 #include <linux/resource.h>
 #include <linux/stat.h>
+#include <linux/time_types.h>
 #include <linux/wait.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,10 @@ static inline long sys_read(int fd, void *buffer, size_t size) {
 
 static inline long sys_pread(int fd, void *buffer, size_t size, uint64_t offset) {
     return sys_call(__NR_pread64, fd, (long)buffer, (long)size, (long)offset, 0, 0);
+}
+
+static inline long sys_pwrite(int fd, const void *buffer, size_t size, uint64_t offset) {
+    return sys_call(__NR_pwrite64, fd, (long)buffer, (long)size, (long)offset, 0, 0);
 }
 
 static inline long sys_write(int fd, const void *buffer, size_t size) {
