@@ -6,6 +6,7 @@
     │   ├── UnknownTool
     │   ├── NotFound            session, sandbox, call, review (or not this principal's)
     │   ├── Conflict            call_id used for another request, wrong state
+    │   ├── SandboxPaused
     │   ├── LimitExceeded       a cap; names it
     │   └── NotPermitted        role missing, own review, foreign permit
     ├── Unavailable             draining, warden gone; safe to repeat with the same call_id
@@ -78,6 +79,12 @@ class Conflict(RequestError):
     """The object is in a state, or the id in a use, that excludes this request."""
 
     reason = "CONFLICT"
+
+
+class SandboxPaused(RequestError):
+    """The sandbox is paused: nothing runs in it until it is resumed."""
+
+    reason = "SANDBOX_PAUSED"
 
 
 class LimitExceeded(RequestError):

@@ -23,6 +23,7 @@ TABLE: Final[tuple[tuple[type[errors.OpenSafeError], int], ...]] = (
     (errors.InvalidArgument, code_pb2.INVALID_ARGUMENT),
     (errors.UnknownTool, code_pb2.INVALID_ARGUMENT),
     (errors.NotFound, code_pb2.NOT_FOUND),
+    (errors.SandboxPaused, code_pb2.FAILED_PRECONDITION),
     (errors.Conflict, code_pb2.ALREADY_EXISTS),
     (errors.LimitExceeded, code_pb2.RESOURCE_EXHAUSTED),
     (errors.NotPermitted, code_pb2.PERMISSION_DENIED),

@@ -81,10 +81,28 @@ class WardenClient:
         """End and remove a sandbox. Raises NotFound, SandboxError."""
         await self.call(protocol.DeleteSandbox(request=self.next_request(), sandbox_id=sandbox_id))
 
+    async def pause_sandbox(self, sandbox_id: str) -> None:
+        """Stop its guest, if that is not done. Raises NotFound, SandboxLost."""
+        await self.call(protocol.PauseSandbox(request=self.next_request(), sandbox_id=sandbox_id))
+
+    async def resume_sandbox(self, sandbox_id: str) -> None:
+        """Let its guest go on. Raises NotFound, SandboxLost."""
+        await self.call(protocol.ResumeSandbox(request=self.next_request(), sandbox_id=sandbox_id))
+
     async def list_sandboxes(self) -> tuple[protocol.SandboxState, ...]:
-        """All sandboxes, lost ones included."""
-        answer = await self.call(protocol.ListSandboxes(request=self.next_request()))
-        return _expect(answer, protocol.Sandboxes).sandboxes
+        """All sandboxes by their ids, lost ones included."""
+        found: list[protocol.SandboxState] = []
+        while True:
+            after = found[-1].sandbox_id if found else ""
+            page = await self.call(protocol.ListSandboxes(request=self.next_request(), after=after))
+            found += _expect(page, protocol.Sandboxes).sandboxes
+            if not _expect(page, protocol.Sandboxes).more:
+                return tuple(found)
+
+    async def await_lost(self, after: int) -> tuple[protocol.Loss, ...]:
+        """Sandboxes that were lost under a number above `after`, at least one."""
+        answer = await self.call(protocol.AwaitLost(request=self.next_request(), after=after))
+        return _expect(answer, protocol.Lost).losses
 
     async def start(
         self, launch: Launch, decision: protocol.RecordRef, stdin: int, stdout: int, stderr: int

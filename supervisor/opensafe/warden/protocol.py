@@ -8,6 +8,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
 - Wait, Kill, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a lost run.
+- PauseSandbox, ResumeSandbox, AwaitLost  likewise.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
 - NextStep  (helper) hears what the front asked and answers it.
@@ -60,8 +61,28 @@ class DeleteSandbox(_Message, frozen=True):
     sandbox_id: Id
 
 
+class PauseSandbox(_Message, frozen=True):
+    """Stop the guest; one that is paused stays so. Answer: Done."""
+
+    sandbox_id: Id
+
+
+class ResumeSandbox(_Message, frozen=True):
+    """Let the guest go on; one that runs goes on. Answer: Done."""
+
+    sandbox_id: Id
+
+
 class ListSandboxes(_Message, frozen=True):
-    """Answer: Sandboxes."""
+    """In the order of their ids, those after this one ("": from the first). Answer: Sandboxes."""
+
+    after: str = ""
+
+
+class AwaitLost(_Message, frozen=True):
+    """Answer, when a sandbox was lost under a number above `after`: Lost."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Start(_Message, frozen=True):
@@ -114,7 +135,10 @@ class NextStep(_Message, frozen=True):
 Request = (
     CreateSandbox
     | DeleteSandbox
+    | PauseSandbox
+    | ResumeSandbox
     | ListSandboxes
+    | AwaitLost
     | Start
     | Wait
     | Kill
@@ -125,7 +149,7 @@ Request = (
     | NextStep
 )
 #: Requests that may have no end: given up with their connection.
-WAITING: Final = (Wait, AwaitBundle, AskHelper, NextStep)
+WAITING: Final = (Wait, AwaitLost, AwaitBundle, AskHelper, NextStep)
 
 
 class Done(_Message, frozen=True):
@@ -140,7 +164,7 @@ class SandboxMade(_Message, frozen=True):
 
 
 class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
-    """One sandbox as the warden sees it. `state`: running, lost or deleting; `cause` with lost."""
+    """One sandbox as the warden sees it. `state`: running, paused, lost or deleting; `cause` with lost."""
 
     sandbox_id: str
     template: str
@@ -150,9 +174,24 @@ class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandboxes(_Message, frozen=True):
-    """All sandboxes of this daemon."""
+    """Sandboxes of this daemon, and whether there are more after the last."""
 
     sandboxes: tuple[SandboxState, ...]
+    more: bool
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A sandbox that ended by itself; what is left of it waits to be deleted."""
+
+    number: int
+    sandbox_id: str
+    cause: str
+
+
+class Lost(_Message, frozen=True):
+    """Losses in the order of their numbers. There may be more after the last."""
+
+    losses: tuple[Loss, ...]
 
 
 class Started(_Message, frozen=True):
@@ -230,4 +269,4 @@ class Failed(_Message, frozen=True):
     remedy: str = ""
 
 
-Answer = Done | SandboxMade | Sandboxes | Started | Ended | StatusReport | BundleOffered | BundleStep | Failed
+Answer = Done | SandboxMade | Sandboxes | Lost | Started | Ended | StatusReport | BundleOffered | BundleStep | Failed

@@ -27,10 +27,13 @@ FRONT: Final = frozenset(
     {
         protocol.AskHelper,
         protocol.AwaitBundle,
+        protocol.AwaitLost,
         protocol.CreateSandbox,
         protocol.DeleteSandbox,
         protocol.Kill,
         protocol.ListSandboxes,
+        protocol.PauseSandbox,
+        protocol.ResumeSandbox,
         protocol.Serving,
         protocol.Start,
         protocol.Status,

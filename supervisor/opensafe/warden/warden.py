@@ -37,7 +37,7 @@ from . import children, protocol, selftest, server, wire
 from .bundles import Bundles
 from .decisions import Decisions
 from .ledger import Ledger
-from .network import sockets
+from .network import namespaces, sockets
 from .sandbox import reconcile
 from .sandbox.control import ControlDriver
 from .sandbox.layout import Layout
@@ -51,6 +51,8 @@ from .segments import Segments
 _log = logging.getLogger(__name__)
 
 _INSTANCE_BYTES: Final = 5
+#: Sandboxes in one answer, which has to fit into a packet.
+_PAGE: Final = 1000
 #: Work directories that only root looks into.
 _PRIVATE: Final = 0o700
 #: The state and run directories themselves: the audit log and the principals' sockets below are for others.
@@ -148,8 +150,16 @@ class Warden:
             case protocol.DeleteSandbox():
                 await self._lifecycle.delete(request.sandbox_id)
                 return protocol.Done(request=number)
+            case protocol.PauseSandbox():
+                await self._lifecycle.pause(request.sandbox_id)
+                return protocol.Done(request=number)
+            case protocol.ResumeSandbox():
+                await self._lifecycle.resume(request.sandbox_id)
+                return protocol.Done(request=number)
             case protocol.ListSandboxes():
-                return protocol.Sandboxes(request=number, sandboxes=self._list())
+                return self._list(number, request.after)
+            case protocol.AwaitLost():
+                return protocol.Lost(request=number, losses=await self._lifecycle.losses.after(request.after))
             case protocol.Status():
                 return self._status(number)
             case protocol.Serving():
@@ -202,6 +212,8 @@ class Warden:
         self._programs = Programs(driver, self._lifecycle, limit=config.caps.running_calls, on_end=self._record_end)
         stack.push_async_callback(self._programs.close)
         stack.push_async_callback(self._end_connections)
+        namespaces.remove(layout.gofers_namespace)
+        await namespaces.create(layout.gofers_namespace)
         self._checks = await selftest.run(layout, self._lifecycle, driver)
 
         self._bundles = Bundles(pathlib.Path(config.paths.bundle), layout.state / "bundles")
@@ -256,8 +268,9 @@ class Warden:
             # What it started is on record; every further start is refused by the same error.
             _log.error("the end of %s is not in the ledger: %s", exec_id, error)
 
-    def _list(self) -> tuple[protocol.SandboxState, ...]:
-        return tuple(
+    def _list(self, request: int, after: str) -> protocol.Sandboxes:
+        found = sorted((one for one in self._lifecycle.all() if one.sandbox_id > after), key=lambda one: one.sandbox_id)
+        page = tuple(
             protocol.SandboxState(
                 sandbox_id=one.sandbox_id,
                 template=one.spec.template,
@@ -265,8 +278,9 @@ class Warden:
                 created_unix_ns=one.created_unix_ns,
                 cause=one.cause,
             )
-            for one in self._lifecycle.all()
+            for one in found[:_PAGE]
         )
+        return protocol.Sandboxes(request=request, sandboxes=page, more=len(found) > len(page))
 
     def _status(self, request: int) -> protocol.StatusReport:
         return protocol.StatusReport(

@@ -1,5 +1,6 @@
 """Both drivers of runsc do the same: the control socket, and the command line behind it."""
 
+import asyncio
 import os
 
 import pytest
@@ -121,3 +122,15 @@ async def test_a_program_that_the_sentry_cannot_start_is_a_driver_error(box, dir
             await direct.driver.execute(box.spec.sandbox_id, program)
     finally:
         os.close(null)
+
+
+async def test_a_pause_stops_the_guest_and_a_resume_lets_it_go_on(direct, box):
+    running = await box.start(box.launch("cat"))
+    await direct.lifecycle.pause(box.spec.sandbox_id)
+    await running.feed(b"in")
+    await asyncio.sleep(0.1)
+    assert not running.out
+    await direct.lifecycle.resume(box.spec.sandbox_id)
+    await running.said(b"in")
+    running.end_input()
+    assert (await running.end()).ended.kind == "exited"

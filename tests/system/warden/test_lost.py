@@ -77,11 +77,11 @@ async def state_of(client, caller):
     return state.state, state.cause
 
 
-async def test_memory_limit_ends_the_sandbox_with_cause_oom(fresh, client):
+async def test_memory_limit_ends_the_sandbox_with_cause_memory(fresh, client):
     small = await fresh(memory_bytes=128 * MIB)
     done = await small.run("python3", "-c", EAT, "400")
-    assert (done.ended.kind, done.ended.detail) == ("lost", "oom")
-    assert await state_of(client, small) == ("lost", "oom")
+    assert (done.ended.kind, done.ended.detail) == ("lost", "memory")
+    assert await state_of(client, small) == ("lost", "memory")
 
 
 async def test_the_same_program_fits_a_larger_limit(fresh):
@@ -211,3 +211,13 @@ async def test_r16_a_busy_sandbox_can_still_be_controlled(fresh):
     assert (await caller.sh("echo fine")).text == "fine\n"
     await hog.kill()
     assert (await hog.end()).ended.kind == "signalled"
+
+
+@pytest.mark.parametrize("mib", [96, 512])
+async def test_r61_the_guest_is_told_its_own_limit_and_not_the_hosts_memory(fresh, mib):
+    caller = await fresh(memory_bytes=mib * MIB)
+    told = await caller.run(
+        "python3", "-c", "import os; print(os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'))"
+    )
+    listed = await caller.run("grep", "MemTotal", "/proc/meminfo")
+    assert (int(told.text), listed.text.split()[1]) == (mib * MIB, str(mib << 10))

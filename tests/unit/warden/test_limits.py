@@ -91,7 +91,7 @@ def test_r47_a_host_without_a_controller_is_refused(tmp_path, mountinfo, names):
 @pytest.mark.parametrize(
     ("file", "text", "cause"),
     [
-        ("memory/{}/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "oom"),
+        ("memory/{}/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory"),
         ("memory/{}/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", None),
         ("pids/{}/pids.events", "max 3\n", "pids"),
         ("pids/{}/pids.events", "max 0\n", None),

@@ -215,6 +215,16 @@ class ControlDriver:
         async with self._connection(sandbox_id) as connection:
             return await _processes(connection, sandbox_id)
 
+    async def pause(self, sandbox_id: str) -> None:
+        """See Driver."""
+        async with self._connection(sandbox_id) as connection:
+            await connection.call("containerManager.Pause", None, Any)
+
+    async def resume(self, sandbox_id: str) -> None:
+        """See Driver."""
+        async with self._connection(sandbox_id) as connection:
+            await connection.call("containerManager.Resume", None, Any)
+
     async def kill_below(self, sandbox_id: str, pid: int) -> None:
         """See Driver. No task runs between the listing and the last signal, so nothing escapes."""
         async with self._connection(sandbox_id) as connection:

@@ -55,6 +55,12 @@ class Driver(Protocol):
     async def processes(self, sandbox_id: str) -> tuple[GuestProcess, ...]:
         """All processes of the guest, zombies included."""
 
+    async def pause(self, sandbox_id: str) -> None:
+        """Stop every task of the guest; returns when all have stopped. Pauses nest."""
+
+    async def resume(self, sandbox_id: str) -> None:
+        """Let the guest go on after one `pause`; never without one."""
+
     async def kill_below(self, sandbox_id: str, pid: int) -> None:
         """SIGKILL to every process below a program that `execute` started, never to that program itself.
 

@@ -78,6 +78,15 @@ class Layout(msgspec.Struct, frozen=True):
         """Bundle directory of one sandbox."""
         return self.bundles / sandbox_id
 
+    def meminfo(self, sandbox_id: str) -> pathlib.Path:
+        """What runsc is shown as /proc/meminfo when it makes the sandbox."""
+        return self.bundle(sandbox_id) / "meminfo"
+
+    @property
+    def gofers_namespace(self) -> pathlib.Path:
+        """An empty network namespace for all gofers; runsc (null_netns.go) joins what it finds there."""
+        return self.runsc_root / "null-netns"
+
     def namespace(self, sandbox_id: str) -> pathlib.Path:
         """Network namespace of one sandbox."""
         return self.namespaces / sandbox_id

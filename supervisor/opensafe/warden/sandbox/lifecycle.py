@@ -8,13 +8,10 @@ removing works alike after a failed step, at the end of a life, and after a cras
 import asyncio
 import contextlib
 import logging
-import os
 import pathlib
 import shutil
-import signal
 import time
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
@@ -30,96 +27,17 @@ from ...errors import (
 )
 from ...model.ids import is_own_id
 from ...model.sandbox import SandboxSpec
-from .. import kernel
 from ..network import namespaces
-from ..waiting import readable
 from . import image, spec
 from .driver import Driver
 from .layout import Layout
-from .limits import Cgroup, Hierarchies
+from .limits import Hierarchies
+from .losses import Losses
 from .runsc import Runsc
+from .sandbox import Sandbox
 from .state import State
 
 _log = logging.getLogger(__name__)
-
-_DEATH_DEADLINE_S: Final = 2.0
-_SIGKILL: Final = int(signal.SIGKILL)
-
-
-class Sandbox:
-    """One sandbox that was made. `death` is done, with the cause, as soon as its sentry or gofer has ended."""
-
-    def __init__(self, wanted: SandboxSpec, created_unix_ns: int, cgroup: Cgroup) -> None:
-        self.spec = wanted
-        self.created_unix_ns = created_unix_ns
-        self.cgroup = cgroup
-        self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.deleting = False
-        #: One sweep at a time: the guest is stopped during each.
-        self.sweeping = asyncio.Lock()
-        self._watchers: list[asyncio.Task[None]] = []
-
-    @property
-    def sandbox_id(self) -> str:
-        """Its id."""
-        return self.spec.sandbox_id
-
-    @property
-    def cause(self) -> str:
-        """Why it ended; "" while it lives."""
-        return self.death.result() if self.death.done() else ""
-
-    @property
-    def state(self) -> str:
-        """`running`, `lost` or `deleting`."""
-        if self.deleting:
-            return "deleting"
-        return "lost" if self.death.done() else "running"
-
-    async def cause_of_death(self) -> str:
-        """The cause of a death that shows already elsewhere. A sandbox that lives is ended: its runner is lost."""
-        await asyncio.wait((self.death,), timeout=_DEATH_DEADLINE_S)
-        if not self.death.done():
-            self.end("runner lost")
-        return self.death.result()
-
-    def end(self, cause: str) -> None:
-        """Kill the sandbox because it can't be trusted any more; what is left of it stays until it is deleted."""
-        if not self.death.done():
-            self.death.set_result(cause)
-        self.cgroup.kill()
-
-    def watch(self, sentry_pid: int) -> None:
-        """Watch the sentry and the gofer from now on. Raises SandboxLost when they are gone already."""
-        roles = {pid: role for pid in self.cgroup.pids() if (role := _role(pid)) is not None}
-        if roles.get(sentry_pid) != "sentry" or "gofer" not in roles.values():
-            raise SandboxLost("sentry and gofer are not in their cgroup", value=roles)
-        for pid, role in roles.items():
-            # From here on the descriptor names the process, whatever happens to the number.
-            try:
-                pidfd = os.pidfd_open(pid)
-            except ProcessLookupError as error:
-                raise SandboxLost(f"the {role} has ended", value=pid) from error
-            self._watchers.append(asyncio.create_task(self._watch(pid, pidfd, role)))
-
-    async def unwatch(self) -> None:
-        """Stop watching."""
-        for watcher in self._watchers:
-            watcher.cancel()
-        await asyncio.gather(*self._watchers, return_exceptions=True)
-        self._watchers.clear()
-
-    async def _watch(self, pid: int, pidfd: int, role: str) -> None:
-        try:
-            await readable(pidfd)
-            if self.death.done():
-                return
-            # A sentry without its gofer would serve on with I/O errors, a gofer alone has no purpose.
-            self.cgroup.kill()
-            cause = "killed" if self.deleting else self.cgroup.cause_of_death()
-            self.end(cause or _describe(role, kernel.exit_status(pid, pidfd)))
-        finally:
-            os.close(pidfd)
 
 
 class Lifecycle:
@@ -136,6 +54,7 @@ class Lifecycle:
         self._limit = limit
         self._sandboxes: dict[str, Sandbox] = {}
         self._reserved: set[str] = set()
+        self.losses = Losses()
 
     def __len__(self) -> int:
         return len(self._sandboxes)
@@ -181,7 +100,7 @@ class Lifecycle:
         """Make and start a sandbox that holds a place. Raises SandboxStartFailed; nothing is left then."""
         sandbox_id = wanted.sandbox_id
         used = image.find(self._layout.images, wanted.template)
-        sandbox = Sandbox(wanted, time.time_ns(), self._hierarchies.group(sandbox_id))
+        sandbox = Sandbox(wanted, time.time_ns(), self._hierarchies.group(sandbox_id), self._driver)
         try:
             await self._make(sandbox, used)
         except BaseException as error:
@@ -191,7 +110,16 @@ class Lifecycle:
             raise
         # Only now: nobody can delete or use one that is being made.
         self._sandboxes[sandbox_id] = sandbox
+        sandbox.death.add_done_callback(lambda death: self._died(sandbox, death))
         return sandbox
+
+    async def pause(self, sandbox_id: str) -> None:
+        """Stop the guest until `resume`. Raises NotFound, SandboxLost."""
+        await self.get(sandbox_id).pause()
+
+    async def resume(self, sandbox_id: str) -> None:
+        """Let the guest go on. Raises NotFound, SandboxLost."""
+        await self.get(sandbox_id).resume()
 
     async def delete(self, sandbox_id: str) -> None:
         """End and remove a sandbox. Raises NotFound; SandboxError when something of it can't be removed."""
@@ -232,11 +160,16 @@ class Lifecycle:
         finally:
             await sandbox.unwatch()
         self._sandboxes.pop(sandbox.sandbox_id, None)
+        self.losses.forget(sandbox.sandbox_id)
         try:
             self._state.forget(sandbox.sandbox_id)
         except OSError as error:
             # Harmless: the next start finds nothing of it and forgets it.
             _log.error("%s is removed but still on record: %s", sandbox.sandbox_id, error)
+
+    def _died(self, sandbox: Sandbox, death: asyncio.Future[str]) -> None:
+        if not sandbox.deleting:
+            self.losses.add(sandbox.sandbox_id, death.result())
 
     def _write_bundle(self, wanted: SandboxSpec, rootfs: pathlib.Path) -> None:
         bundle = self._layout.bundle(wanted.sandbox_id)
@@ -250,6 +183,7 @@ class Lifecycle:
         )
         places.resolv_conf.write_text(spec.RESOLV_CONF)
         places.hosts.write_text(spec.HOSTS)
+        self._layout.meminfo(wanted.sandbox_id).write_text(spec.meminfo(wanted))
         (bundle / "config.json").write_bytes(msgspec.json.encode(spec.oci_spec(wanted, places)))
 
 
@@ -273,21 +207,3 @@ async def remove(layout: Layout, hierarchies: Hierarchies, runsc: Runsc, sandbox
         shutil.rmtree(layout.bundle(sandbox_id))
         removed.append(f"bundle {sandbox_id}")
     return removed
-
-
-def _role(pid: int) -> str | None:
-    """`sentry` or `gofer` for the processes that the sandbox can't be without."""
-    try:
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    names = {b"runsc-sandbox": "sentry", b"runsc-gofer": "gofer"}
-    return names.get(command[0])
-
-
-def _describe(role: str, status: int | None) -> str:
-    if status is None:
-        return f"{role} exit"
-    if os.WIFSIGNALED(status):
-        return "killed" if os.WTERMSIG(status) == _SIGKILL else f"{role} signal {os.WTERMSIG(status)}"
-    return f"{role} exit {os.WEXITSTATUS(status)}"

@@ -116,9 +116,9 @@ class Cgroup:
         return found
 
     def cause_of_death(self) -> str | None:
-        """`oom` or `pids` when the group's limit was hit, else None."""
+        """`memory` or `pids` when the group's limit was hit, else None."""
         if self._counter("memory", "memory.events" if self._unified else "memory.oom_control", "oom_kill"):
-            return "oom"
+            return "memory"
         if self._counter("pids", "pids.events", "max"):
             return "pids"
         return None

@@ -18,13 +18,14 @@ from typing import Final
 
 import msgspec
 
-from ...errors import Conflict, InvalidArgument, LimitExceeded, NotFound, OpenSafeError, SandboxLost
+from ...errors import Conflict, InvalidArgument, LimitExceeded, NotFound, OpenSafeError, SandboxLost, SandboxPaused
 from ...model.ids import is_own_id
 from ...model.sandbox import Launch
 from ..waiting import readable
 from . import layout, seccomp
 from .driver import Driver, Execution, GuestProgram
-from .lifecycle import Lifecycle, Sandbox
+from .lifecycle import Lifecycle
+from .sandbox import Sandbox
 
 _log = logging.getLogger(__name__)
 
@@ -222,7 +223,7 @@ class Programs:
 
     async def _sweep_until_empty(self, running: _Running) -> None:
         try:
-            async with asyncio.timeout(_SWEEP_DEADLINE_S):
+            async with asyncio.timeout(_SWEEP_DEADLINE_S), running.sandbox.stirred():
                 attempt = 0
                 while not running.finished.done():
                     async with running.sandbox.sweeping:
@@ -306,6 +307,10 @@ def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, fi
 
 
 def _alive(sandbox: Sandbox) -> None:
+    if sandbox.state == "paused":
+        raise SandboxPaused(
+            "the sandbox is paused", value=sandbox.sandbox_id, remedy="Resume it (opensafe sandbox resume)."
+        )
     if sandbox.state != "running":
         raise SandboxLost("the sandbox does not run", value=sandbox.cause or sandbox.state, remedy="Make a new one.")
 

@@ -71,6 +71,7 @@ class Runsc:
             *("create", "--bundle", str(bundle), "--pid-file", str(pid_file), sandbox_id),
             options=(overlay,),
             cgroup=cgroup,
+            bind=(self._layout.meminfo(sandbox_id), "/proc/meminfo"),
         )
         try:
             return int(pid_file.read_text())
@@ -112,6 +113,14 @@ class Runsc:
         """See Driver."""
         return _listed(await self._run("ps", "--format=table", sandbox_id))
 
+    async def pause(self, sandbox_id: str) -> None:
+        """See Driver. The command line refuses a second pause."""
+        await self._run("pause", sandbox_id)
+
+    async def resume(self, sandbox_id: str) -> None:
+        """See Driver."""
+        await self._run("resume", sandbox_id)
+
     async def kill_below(self, sandbox_id: str, pid: int) -> None:
         """See Driver. The command line signals no paused sandbox, so this is the driver that something may escape."""
         for below in descendants(await self.processes(sandbox_id), pid):
@@ -129,12 +138,14 @@ class Runsc:
         keep: Sequence[int] = (),
         options: Sequence[str] = (),
         cgroup: Cgroup | None = None,
+        bind: tuple[pathlib.Path, str] | None = None,
     ) -> list[str]:
         joined = [word for directory in (cgroup.directories if cgroup else ()) for word in ("--cgroup", directory)]
         kept = [word for descriptor in keep for word in ("--keep-fd", str(descriptor))]
         return [
             str(self._layout.launch),
             *joined,
+            *(("--bind", *map(str, bind)) if bind else ()),
             *kept,
             *("--no-new-privileges", "--filter-fd", str(guard), "--"),
             str(self._layout.runsc),
@@ -148,10 +159,16 @@ class Runsc:
             *command,
         ]
 
-    async def _run(self, *command: str, options: Sequence[str] = (), cgroup: Cgroup | None = None) -> bytes:
+    async def _run(
+        self,
+        *command: str,
+        options: Sequence[str] = (),
+        cgroup: Cgroup | None = None,
+        bind: tuple[pathlib.Path, str] | None = None,
+    ) -> bytes:
         try:
             with seccomp.guard_pipe() as guard:
-                argv = self._argv(command, guard, options=options, cgroup=cgroup)
+                argv = self._argv(command, guard, options=options, cgroup=cgroup, bind=bind)
                 done = await process.run(argv, keep=(guard,), deadline_s=_DEADLINE_S)
         except TimeoutError as error:
             raise DriverError(f"runsc {command[0]} does not end", limit=f"{_DEADLINE_S} s") from error

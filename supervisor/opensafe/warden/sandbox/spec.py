@@ -75,6 +75,14 @@ def oci_spec(spec: SandboxSpec, places: Places) -> dict[str, Any]:
     }
 
 
+def meminfo(spec: SandboxSpec) -> str:
+    """The line of proc_pid_meminfo(5) from which runsc takes how much memory the guest is told that there is.
+
+    It reads the cgroup's limit only from a cgroup that it made itself.
+    """
+    return f"MemTotal: {spec.limits.memory_bytes >> 10} kB\n"
+
+
 def _tmpfs(destination: str, mode: str, size: int, owner: tuple[int, int] = (0, 0)) -> dict[str, Any]:
     uid, gid = owner
     return {
