@@ -21,6 +21,9 @@ SECRET_READ: Final = "secret.read"  # noqa: S105 - the name of a taint
 ENCODED: Final = "encoded"
 WORKSPACE_CHANGED: Final = "workspace.changed"
 
+#: Classes of paths whose content must not leave: `secret` is not to be read at all, `sensitive` may be read.
+_SECRETS: Final = ("secret", "sensitive")
+
 #: Taint, the effect it follows from, the taint that must stand before. In this order: one call may do both.
 _DERIVED: Final = (
     (SECRET_READ, READS_SECRET, None),
@@ -49,7 +52,7 @@ _READERS: Final = _words(
 def effects_of(call: CallInput) -> tuple[str, ...]:
     """What running the call does, as far as its facts tell."""
     found = (
-        (READS_SECRET, any(path.classes.get("secret") for path in call.reads)),
+        (READS_SECRET, any(path.classes.get(name) for path in call.reads for name in _SECRETS)),
         (ENCODES, any(command.program in _ENCODERS for command in call.commands)),
         (WRITES_WORKSPACE, call.opaque or _writes(call.writes + call.deletes) or _may_write(call.commands)),
     )

@@ -10,23 +10,18 @@ from opensafe.model.outcome import OutcomeKind
 from tests.harness.policy import site_bundle
 
 FETCH = {"command": "curl -sS https://docs.python.org/3/ -o page.html"}
-READ = {"command": "cat .env"}
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
-    """A site that lets agents read secrets, and has small windows."""
+    """A site with data that may be read and must not leave, and with small windows."""
 
-    def small(settings):
+    def change(settings):
+        settings["paths"]["sensitive"] = ["/workspace/customers/"]
         settings["ceilings"]["blocks_in_ten_minutes"] = 3
         settings["ceilings"]["calls_per_minute"] = 12
 
-    bundle, key = site_bundle(
-        tmp_path_factory.mktemp("bundle"),
-        change=small,
-        rego={"read/read.rego": ('not _clear(path, "secret")', 'not _clear(path, "forbidden")')},
-        without="tool.read.secrets.block",
-    )
+    bundle, key = site_bundle(tmp_path_factory.mktemp("bundle"), change=change)
     return {"bundle": bundle, "key": key}
 
 
@@ -70,7 +65,10 @@ async def test_a_secret_read_then_encoded_does_not_leave(agent, session, sandbox
     encode = {"command": "base64 README > README.b64"}
     await agent.run_call(session, sandbox, "encode-early", "Bash", encode)
     assert await fetch("encoded-before") == clean, "what is encoded before a secret was read is no secret"
-    read = await agent.run_call(session, sandbox, "read", "Bash", {"command": "cat .env; true"})
+    twin = await agent.run_call(session, sandbox, "twin", "Bash", {"command": "cat customers.md; true"})
+    assert twin.outcome.kind is OutcomeKind.EXITED
+    assert await fetch("after-twin") == clean
+    read = await agent.run_call(session, sandbox, "read", "Bash", {"command": "cat customers/ada.csv; true"})
     assert read.outcome.kind is OutcomeKind.EXITED
     assert "egress.taint.review" in (await fetch("after-read"))[1]
     await agent.run_call(session, sandbox, "encode", "Bash", encode)
@@ -86,7 +84,7 @@ async def test_a_secret_read_then_encoded_does_not_leave(agent, session, sandbox
 
 
 async def test_a_call_that_still_runs_has_read_its_secret(agent, session, sandbox):
-    running = agent.call(session, sandbox, "reads", "Bash", {"command": "cat .env; echo read; sleep 600"})
+    running = agent.call(session, sandbox, "reads", "Bash", {"command": "cat customers/ada.csv; echo read; sleep 600"})
     async for event in running:
         if isinstance(event, Stdout):
             break
@@ -96,6 +94,6 @@ async def test_a_call_that_still_runs_has_read_its_secret(agent, session, sandbo
 
 async def test_a_blocked_read_taints_nothing(agent, session, sandbox):
     clean = await deciding(agent, session, sandbox, "clean", FETCH)
-    blocked = await agent.run_call(session, sandbox, "blocked", "Bash", {"command": "sudo cat .env"})
+    blocked = await agent.run_call(session, sandbox, "blocked", "Bash", {"command": "sudo cat customers/ada.csv"})
     assert blocked.outcome.kind is OutcomeKind.BLOCKED
     assert await deciding(agent, session, sandbox, "after", FETCH) == clean

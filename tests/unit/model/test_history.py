@@ -30,6 +30,8 @@ def call(*programs, reads=(), writes=(), deletes=(), opaque=False):
         (call(), ()),
         (call("cat", reads=["workspace"]), ()),
         (call("cat", reads=["secret"]), ("secret.read",)),
+        (call("cat", reads=["sensitive"]), ("secret.read",)),
+        (call("echo", writes=["sensitive"]), ()),
         (call("cat", "base64", reads=["workspace", "secret"]), ("secret.read", "encode", "workspace.write")),
         (call("xxd"), ("encode", "workspace.write")),
         (call("od"), ("encode",)),
