@@ -30,6 +30,8 @@ _ROLES: Final = {"bench": ("developer",)}
 _DEADLINE_S: Final = 10
 #: Between two questions of the client: without a pause it would be the load that is measured.
 _PACE_S: Final = 0.005
+#: Between two changes, which a site makes minutes apart: a worker stands by again in both processes (policy/crew.py).
+_LULL_S: Final = 0.5
 _CANARY: Final = "opensafe/gate/canary.rego"
 _MARK: Final = "is in force"
 
@@ -113,6 +115,7 @@ async def _measure(daemon: PrivateDaemon, site: _Site, sources: Sources, policie
                 optimised = [native.cached_path(cache, manifest.files[WASM], native.Tier.OPTIMISED) for cache in caches]
                 while not all(path.exists() for path in optimised):  # noqa: ASYNC110 - another process makes them
                     await asyncio.sleep(0.02)
+            await asyncio.sleep(_LULL_S)
             return taken
 
         canary = (policies / _CANARY).read_text()
