@@ -4,7 +4,7 @@
  *   offset 0  u32 kind       enum report_kind
  *          4  u32 stage      enum run_stage; 0 in LEADER_EXITED
  *          8  s32 value      LEADER_EXITED: wait status as wait4(2) gives it; SETUP_FAILED: errno
- *         12  u32 remaining  LEADER_EXITED: 1 if other processes of the call are still there, else 0
+ *         12  u32 flags      enum report_flag; 0 in SETUP_FAILED
  *
  * Exactly one record is sent per call, then the descriptor is closed at the latest when `run` exits. End of
  * file without a record means that `run` itself was killed: the outcome is unknown, not zero.
@@ -17,6 +17,11 @@
 enum report_kind {
     REPORT_LEADER_EXITED = 1, /* sent at once when the program ends; `run` stays until all of it has */
     REPORT_SETUP_FAILED = 2,  /* nothing was executed */
+};
+
+enum report_flag {
+    REPORT_REMAINING = 1,  /* other processes of the call are still there */
+    REPORT_OUTPUT_CUT = 2, /* of what was written to the terminal, the end did not get through */
 };
 
 /* The numbers are part of the record: append only. */
@@ -37,13 +42,14 @@ enum run_stage {
     STAGE_CWD = 13,          /* chdir, as the program's user */
     STAGE_FILTER = 14,       /* seccomp: the kernel refused the filter */
     STAGE_EXEC = 15,         /* execve, or no such command in PATH (ENOENT) */
+    STAGE_TERMINAL = 16,     /* opened, or made the program's own */
 };
 
 struct report {
     uint32_t kind;
     uint32_t stage;
     int32_t value;
-    uint32_t remaining;
+    uint32_t flags;
 };
 
 _Static_assert(sizeof(struct report) == 16, "the record is 16 bytes");

@@ -2,8 +2,8 @@
  * run: the program that the daemon starts for every call. It sets the call up, stays as the subreaper above
  * it, and says how it ended (report.h).
  *
- *   run --uid U --gid G --cwd DIR --runner-uid R --report-fd M [--filter-fd N] [--rlimit NAME=VALUE]…
- *       -- PROGRAM [ARG…]
+ *   run --uid U --gid G --cwd DIR --runner-uid R --report-fd M [--filter-fd N] [--terminal-fd N]
+ *       [--rlimit NAME=VALUE]… -- PROGRAM [ARG…]
  *
  * Started as uid 0 with CAP_SETUID and CAP_SETGID and nothing else. The order is the point: the runner has
  * taken its own uid, and everything that can fail has been tried, before the program exists, so that "setup
@@ -18,6 +18,7 @@
 #include "run_options.h"
 #include "start.h"
 #include "sys.h"
+#include "terminal.h"
 
 #include <linux/prctl.h>
 #include <linux/sched.h>
@@ -26,17 +27,18 @@
 
 enum {
     STATUS_SETUP_FAILED = 125,
-    CHILD_SIGNAL = 17,       /* SIGCHLD */
-    STACK_BYTES = 16384,     /* the child's; it holds one path */
-    REAP_BEFORE_REPORT = 64, /* so that a flood of dying children cannot hold the report back */
+    CHILD_SIGNAL = 17,   /* SIGCHLD */
+    STACK_BYTES = 16384, /* the child's; it holds one path */
+    REAP_AT_ONCE = 64,   /* so that a flood of dying children cannot hold the report back */
 };
 
 struct call {
     const struct run_options *options;
     char **environment;
-    enum run_stage stage; /* where set-up failed; STAGE_NONE: it did not */
-    long error;           /* -errno */
-    struct filter filter; /* 32 KiB, deliberately not zeroed: an untouched page costs nothing */
+    struct terminal *terminal; /* NULL: none */
+    enum run_stage stage;      /* where set-up failed; STAGE_NONE: it did not */
+    long error;                /* -errno */
+    struct filter filter;      /* 32 KiB, deliberately not zeroed: an untouched page costs nothing */
 };
 
 static bool failed(struct call *call, enum run_stage stage, long result) {
@@ -48,8 +50,8 @@ static bool failed(struct call *call, enum run_stage stage, long result) {
     return true;
 }
 
-static void send_report(int fd, enum report_kind kind, enum run_stage stage, int value, bool remaining) {
-    struct report report = {kind, stage, value, remaining};
+static void send_report(int fd, enum report_kind kind, enum run_stage stage, int value, uint32_t flags) {
+    struct report report = {kind, stage, value, flags};
     /* With all signals blocked a reader that has gone is an error nobody is left to hear. */
     write_all(fd, &report, sizeof report);
 }
@@ -82,6 +84,18 @@ static long set_capabilities(uint32_t low) {
     return sys_capset(&header, sets);
 }
 
+/* A terminal belongs to the effective user of whoever opens it, and the program may want to open it again. */
+static long open_terminal(const struct run_options *options, struct terminal *ret) {
+    const long keep = -1;
+    long result = sys_call(__NR_setresgid, keep, options->gid, keep, 0, 0, 0);
+    if (result >= 0 && (result = sys_call(__NR_setresuid, keep, options->uid, keep, 0, 0, 0)) >= 0 &&
+        (result = terminal_open(options->terminal_fd, ret)) >= 0 &&
+        (result = sys_call(__NR_setresuid, keep, options->runner_uid, keep, 0, 0, 0)) >= 0) {
+        result = sys_call(__NR_setresgid, keep, options->runner_uid, keep, 0, 0, 0);
+    }
+    return result;
+}
+
 static long set_gid(uint32_t gid) {
     return sys_call(__NR_setresgid, gid, gid, gid, 0, 0, 0);
 }
@@ -101,10 +115,13 @@ static bool become_runner(struct call *call) {
              failed(call, STAGE_GID, set_gid(options->runner_uid)) ||
              failed(call, STAGE_UID, set_uid(options->runner_uid)) ||
              failed(call, STAGE_RUNNER, set_capabilities(needed)) ||
+             failed(call, STAGE_RUNNER, sys_set_signal_mask(~UINT64_C(0))) ||
+             (call->terminal && failed(call, STAGE_TERMINAL, open_terminal(options, call->terminal))) ||
+             /* Taking root's uid and giving it back sets and clears the effective ones. */
+             (call->terminal && failed(call, STAGE_RUNNER, set_capabilities(needed))) ||
              /* After the change of uid, which sets it anew. */
              failed(call, STAGE_RUNNER, sys_prctl(PR_SET_DUMPABLE, 0, 0, 0)) ||
-             failed(call, STAGE_NNP, sys_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0)) ||
-             failed(call, STAGE_RUNNER, sys_set_signal_mask(~UINT64_C(0))));
+             failed(call, STAGE_NNP, sys_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0)));
 }
 
 static long set_limits(const struct limits *limits) {
@@ -149,8 +166,9 @@ static long execute(char **command, char **environment) {
 /* The child, on a stack of its own in the runner's memory. Ends in execve or with the stage that failed. */
 static void child(struct call *call) {
     const struct run_options *options = call->options;
-    (void)(failed(call, STAGE_DESCRIPTORS, sys_close_range(3, ~0U)) ||
-           failed(call, STAGE_SESSION, sys_call(__NR_setsid, 0, 0, 0, 0, 0, 0)) ||
+    (void)(failed(call, STAGE_SESSION, sys_call(__NR_setsid, 0, 0, 0, 0, 0, 0)) ||
+           (call->terminal && failed(call, STAGE_TERMINAL, terminal_take(call->terminal))) ||
+           failed(call, STAGE_DESCRIPTORS, sys_close_range(3, ~0U)) ||
            failed(call, STAGE_RLIMIT, set_limits(&options->limits)) ||
            failed(call, STAGE_GID, set_gid(options->gid)) || failed(call, STAGE_UID, set_uid(options->uid)) ||
            failed(call, STAGE_CAPABILITIES, set_capabilities(0)) ||
@@ -188,7 +206,7 @@ static long spawn(struct call *call) {
 /* Whether any child is left, those that have just ended not counted. */
 static bool reap_ended(void) {
     int status;
-    for (int i = 0; i < REAP_BEFORE_REPORT; i++) {
+    for (int i = 0; i < REAP_AT_ONCE; i++) {
         long pid = sys_wait_any(&status, WNOHANG);
         if (pid <= 0) {
             return pid != -ECHILD;
@@ -197,26 +215,47 @@ static bool reap_ended(void) {
     return true;
 }
 
-/* Reports the leader when it ends, and reaps until no child is left. */
-static void reap(long leader, int report_fd) {
+/* Reaps what has ended, up to the leader: true, and how it ended. False, with WNOHANG: the leader still runs.
+ */
+static bool leader_ended(long leader, int options, int *ret_status) {
     for (;;) {
-        int status = 0;
-        long pid = sys_wait_any(&status, 0);
-        if (pid == -EINTR) {
-            continue;
-        }
-        if (pid < 0) {
-            return;
-        }
+        long pid = sys_wait_any(ret_status, options);
         if (pid == leader) {
-            leader = 0; /* its number may come again */
-            send_report(report_fd, REPORT_LEADER_EXITED, STAGE_NONE, status, reap_ended());
+            return true;
+        }
+        if (pid == 0) {
+            return false;
         }
     }
 }
 
+/* Until the leader has ended; its wait status. Standard input and output are closed then. */
+static int attend(struct call *call, long leader, uint32_t *flags) {
+    int status;
+    bool ended = false;
+    if (call->terminal) {
+        while (!(ended = leader_ended(leader, WNOHANG, &status)) && terminal_carry(call->terminal)) {
+        }
+        *flags |= terminal_drain(call->terminal) ? 0 : REPORT_OUTPUT_CUT;
+        terminal_close(call->terminal);
+    }
+    if (!ended) {
+        leader_ended(leader, 0, &status);
+    }
+    return status;
+}
+
+/* Until no child is left. */
+static void reap(void) {
+    int status;
+    long pid;
+    do {
+        pid = sys_wait_any(&status, 0);
+    } while (pid > 0 || pid == -EINTR);
+}
+
 static int give_up(const struct call *call, int report_fd) {
-    send_report(report_fd, REPORT_SETUP_FAILED, call->stage, (int)-call->error, false);
+    send_report(report_fd, REPORT_SETUP_FAILED, call->stage, (int)-call->error, 0);
     return STATUS_SETUP_FAILED;
 }
 
@@ -243,8 +282,10 @@ int guest_main(char **argv, char **environment) {
     }
     struct run_options options;
     struct call call;
+    struct terminal terminal;
     call.options = &options;
     call.environment = environment;
+    call.terminal = NULL;
     call.stage = STAGE_NONE;
     call.filter.count = 0;
     const char *word;
@@ -257,6 +298,9 @@ int guest_main(char **argv, char **environment) {
     if (options.filter_fd >= 0 &&
         failed(&call, STAGE_FILTER_READ, read_filter(options.filter_fd, &call.filter))) {
         return give_up(&call, report_fd);
+    }
+    if (options.terminal_fd >= 0) {
+        call.terminal = &terminal;
     }
     if (!become_runner(&call)) {
         return give_up(&call, report_fd);
@@ -272,8 +316,16 @@ int guest_main(char **argv, char **environment) {
     }
     set_capabilities(0); /* removing cannot fail */
     /* The runner must not hold the program's streams open: their reader waits for end of file. */
-    sys_close_range(0, (unsigned)report_fd - 1);
-    sys_close_range((unsigned)report_fd + 1, ~0U);
-    reap(leader, report_fd);
+    if (call.terminal) {
+        sys_close(2);
+    } else {
+        sys_close_range(0, (unsigned)report_fd - 1);
+        sys_close_range((unsigned)report_fd + 1, ~0U);
+    }
+    uint32_t flags = 0;
+    int status = attend(&call, leader, &flags);
+    flags |= reap_ended() ? REPORT_REMAINING : 0;
+    send_report(report_fd, REPORT_LEADER_EXITED, STAGE_NONE, status, flags);
+    reap();
     return 0;
 }

@@ -11,6 +11,7 @@ enum seen {
     SEEN_REPORT_FD = 16,
     SEEN_REQUIRED = 31,
     SEEN_FILTER_FD = 32,
+    SEEN_TERMINAL_FD = 64,
 };
 
 /* Which option the word is; 0 for --rlimit, which may be repeated; -1 for none. */
@@ -19,9 +20,13 @@ static int option_of(const char *word) {
         char name[16];
         int seen;
     } OPTIONS[] = {
-        {"--cwd", SEEN_CWD}, {"--filter-fd", SEEN_FILTER_FD},
-        {"--gid", SEEN_GID}, {"--report-fd", SEEN_REPORT_FD},
-        {"--rlimit", 0},     {"--runner-uid", SEEN_RUNNER_UID},
+        {"--cwd", SEEN_CWD},
+        {"--filter-fd", SEEN_FILTER_FD},
+        {"--gid", SEEN_GID},
+        {"--report-fd", SEEN_REPORT_FD},
+        {"--rlimit", 0},
+        {"--runner-uid", SEEN_RUNNER_UID},
+        {"--terminal-fd", SEEN_TERMINAL_FD},
         {"--uid", SEEN_UID},
     };
     for (size_t i = 0; i < sizeof OPTIONS / sizeof OPTIONS[0]; i++) {
@@ -47,13 +52,15 @@ static enum parse_result take(struct run_options *options, int option, const cha
         return parse_descriptor(value, &options->report_fd);
     case SEEN_FILTER_FD:
         return parse_descriptor(value, &options->filter_fd);
+    case SEEN_TERMINAL_FD:
+        return parse_descriptor(value, &options->terminal_fd);
     default:
         return limits_add(&options->limits, value);
     }
 }
 
 enum parse_result run_options_parse(char **argv, struct run_options *ret, const char **ret_word) {
-    struct run_options options = {.filter_fd = -1};
+    struct run_options options = {.filter_fd = -1, .terminal_fd = -1};
     int seen = 0;
     char **word = argv[0] ? argv + 1 : argv;
     for (; *word && strcmp(*word, "--") != 0; word += 2) {
@@ -86,6 +93,11 @@ enum parse_result run_options_parse(char **argv, struct run_options *ret, const 
     }
     *ret_word = "--filter-fd";
     if (options.filter_fd == options.report_fd) {
+        return PARSE_NOT_ALLOWED;
+    }
+    *ret_word = "--terminal-fd";
+    if (options.terminal_fd == options.report_fd ||
+        (options.terminal_fd >= 0 && options.terminal_fd == options.filter_fd)) {
         return PARSE_NOT_ALLOWED;
     }
     options.command = word + 1;

@@ -12,6 +12,7 @@ struct run_options {
     uint32_t runner_uid; /* of `run` itself, and its gid; differs from uid */
     const char *cwd;     /* absolute */
     int filter_fd;       /* -1: none */
+    int terminal_fd;     /* the control pipe of a terminal; -1: none */
     int report_fd;
     struct limits limits;
     char **command; /* argv of the program, NULL-terminated, not empty */

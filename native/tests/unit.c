@@ -326,6 +326,10 @@ static int test_run_options(void) {
           PARSE_NOT_ALLOWED);
     CHECK(run_of("--uid 1 --gid 100 --cwd w --report-fd 4 --runner-uid 990 -- sh", &options) ==
           PARSE_NOT_ALLOWED);
+    CHECK(run_of("--uid 1 --gid 1 --cwd / --report-fd 4 --runner-uid 9 --terminal-fd 4 -- sh", &options) ==
+          PARSE_NOT_ALLOWED);
+    CHECK(run_of("--uid 1 --gid 1 --cwd / --report-fd 4 --runner-uid 9 --filter-fd 5 --terminal-fd 5 -- sh",
+                 &options) == PARSE_NOT_ALLOWED);
     CHECK(options.uid == 77);
 
     char *argv[] = {(char[]){"run"}, (char[]){"--bad"}, (char[]){"--report-fd"}, (char[]){"8"}, NULL};

@@ -1,5 +1,6 @@
 """Filters, records and processes that the tests of native/ share."""
 
+import contextlib
 import dataclasses
 import os
 import select
@@ -66,10 +67,12 @@ class Record:
     kind: int
     stage: int
     value: int
-    remaining: int
+    flags: int
 
     LEADER_EXITED = 1
     SETUP_FAILED = 2
+    REMAINING = 1
+    CUT = 2
 
     @classmethod
     def read(cls, fd):
@@ -83,7 +86,10 @@ class Call:
 
     PREFIX = ("/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid")
 
-    def __init__(self, run, *command, options=(), bpf_filter=None, environment=None, cwd="/", prefix=PREFIX, **how):
+    def __init__(
+        self, run, *command, options=(), bpf_filter=None, environment=None, cwd="/", prefix=PREFIX, sizes=None, **how
+    ):
+        """`sizes`: what the control pipe of a terminal holds at the start; `control` is its other end."""
         self.report, writer = os.pipe()
         passed = [writer]
         words = [*prefix, run, "--uid", "1000", "--gid", "1000", "--runner-uid", "990", "--cwd", str(cwd)]
@@ -91,6 +97,12 @@ class Call:
         if bpf_filter is not None:
             passed.append(pipe_of(bpf_filter))
             words += ["--filter-fd", str(passed[-1])]
+        self.control = None
+        if sizes is not None:
+            reader, self.control = os.pipe()
+            os.write(self.control, sizes)
+            passed.append(reader)
+            words += ["--terminal-fd", str(reader)]
         self.process = popen(
             [*words, "--", *command],
             pass_fds=passed,
@@ -106,9 +118,17 @@ class Call:
     def close(self):
         """Ends whatever is left of it."""
         os.close(self.report)
+        self.hang_up()
         for child in children_of(self.process.pid):
-            os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end meanwhile
+                os.kill(child, signal.SIGKILL)
         self.process.communicate(timeout=20)
+
+    def hang_up(self):
+        """Closes the control pipe, once."""
+        if self.control is not None:
+            os.close(self.control)
+            self.control = None
 
     def record(self):
         return Record.read(self.report)

@@ -39,6 +39,7 @@ STAGES = {
     "cwd": 13,
     "filter": 14,
     "exec": 15,
+    "terminal": 16,
 }
 ENOENT, ENOEXEC, EACCES, EINVAL, EPERM = 2, 8, 13, 22, 1
 
@@ -64,8 +65,8 @@ def marker(open_dir):
     return open_dir / "executed"
 
 
-def exited(status, remaining=0):
-    return Record(Record.LEADER_EXITED, 0, status, remaining)
+def exited(status, flags=0):
+    return Record(Record.LEADER_EXITED, 0, status, flags)
 
 
 def setup_failed(stage, error):
@@ -105,7 +106,7 @@ def test_many_short_children_are_reaped(call):
 
 def test_daemon_is_adopted_reported_and_waited_for(call):
     running = call("/bin/sh", "-c", "( setsid sleep 300 >/dev/null 2>&1 & ); exit 4")
-    assert running.record() == exited(4 << 8, remaining=1)
+    assert running.record() == exited(4 << 8, Record.REMAINING)
     assert running.process.stdout.read() == b""  # end of file: `run` itself holds no stream open
     (daemon,) = children_of(running.process.pid)
     assert status_of(daemon)["PPid"] == str(running.process.pid)

@@ -12,7 +12,7 @@ import msgspec
 
 from opensafe.errors import OpenSafeError, SandboxError, Unavailable
 from opensafe.model.outcome import Outcome, OutcomeKind
-from opensafe.model.sandbox import Launch
+from opensafe.model.sandbox import Launch, Terminal
 from opensafe.warden import protocol
 
 from .journal import STDERR, STDOUT, Journal
@@ -35,6 +35,9 @@ class Warden(Protocol):
 
     async def kill(self, exec_id: str) -> object:
         """Kill its whole tree."""
+
+    async def resize(self, exec_id: str, terminal: Terminal) -> object:
+        """Give its terminal another size."""
 
 
 class Stdin:
@@ -92,6 +95,11 @@ class Execution:
         """End the program; `why` is the outcome's detail."""
         self._why = self._why or why
         self._end(_Cause.CANCELLED)
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Give the terminal another size. Raises InvalidArgument where there is none, NotFound when it has ended."""
+        await self.started.wait()
+        await self._warden.resize(self.exec_id, terminal)
 
     async def run(self, stdin: Stdin) -> Outcome:
         """Start, stream, end. Never raises for what the sandbox or the warden do: that is an Outcome."""
@@ -158,7 +166,7 @@ class Execution:
             self._stopped.set_result(None)
 
     def _outcome(self, ended: protocol.Ended, *, complete: bool) -> Outcome:
-        truncated = not complete or self._cause is _Cause.OUTPUT_LIMIT
+        truncated = not complete or ended.cut or self._cause is _Cause.OUTPUT_LIMIT
         limits = self._launch.limits
         match ended.kind, self._cause:
             case "lost", _:

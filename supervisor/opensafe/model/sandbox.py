@@ -28,14 +28,28 @@ class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return digest({"sandbox": self})
 
 
+_Cells = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class Terminal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Size of a terminal, in characters."""
+
+    columns: _Cells
+    rows: _Cells
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One program to be started in one sandbox under one seccomp profile and one set of limits."""
+    """One program to be started in one sandbox under one seccomp profile and one set of limits.
+
+    With a terminal, that is its three streams: output of both kinds comes out of the one for standard output.
+    """
 
     sandbox_id: str
     exec_id: str
     program: Program
     profile: Name
     limits: CallLimits
+    terminal: Terminal | None = None
 
     def subject_digest(self) -> str:
         """Digest that the decision record carries."""

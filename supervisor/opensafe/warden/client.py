@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from .. import errors
-from ..model.sandbox import Launch, SandboxSpec
+from ..model.sandbox import Launch, SandboxSpec, Terminal
 from . import protocol, wire
 
 _encoder = msgspec.msgpack.Encoder()
@@ -118,6 +118,10 @@ class WardenClient:
     async def kill(self, exec_id: str) -> None:
         """Kill a program's whole tree; returns when it is empty. Raises NotFound."""
         await self.call(protocol.Kill(request=self.next_request(), exec_id=exec_id))
+
+    async def resize(self, exec_id: str, terminal: Terminal) -> None:
+        """Give a program's terminal another size. Raises NotFound, InvalidArgument where it has none."""
+        await self.call(protocol.Resize(request=self.next_request(), exec_id=exec_id, terminal=terminal))
 
     async def status(self) -> protocol.StatusReport:
         """What the warden knows of itself."""

@@ -7,7 +7,7 @@ up nothing. A packet that does not decode ends the connection: a peer that sends
 Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
-- Wait, Kill, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a lost run.
+- Wait, Kill, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a lost run.
 - PauseSandbox, ResumeSandbox, AwaitLost  likewise.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
@@ -21,7 +21,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from opensafe.model.sandbox import Launch, SandboxSpec
+from opensafe.model.sandbox import Launch, SandboxSpec, Terminal
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
 MAX_PACKET: Final = 512 * 1024
@@ -104,6 +104,13 @@ class Kill(_Message, frozen=True):
     exec_id: Id
 
 
+class Resize(_Message, frozen=True):
+    """Give the program's terminal another size. Answer: Done; InvalidArgument where it has none."""
+
+    exec_id: Id
+    terminal: Terminal
+
+
 class Status(_Message, frozen=True):
     """Answer: StatusReport."""
 
@@ -142,6 +149,7 @@ Request = (
     | Start
     | Wait
     | Kill
+    | Resize
     | Status
     | Serving
     | AwaitBundle
@@ -204,13 +212,15 @@ class Ended(_Message, frozen=True):
     """How a program ended.
 
     kind: `exited` (value = exit code), `signalled` (value = signal number), `not_started` (value = errno,
-    detail = stage), `lost` (detail = cause). run_ns: start to end as the warden saw it.
+    detail = stage), `lost` (detail = cause). run_ns: start to end as the warden saw it. cut: the end of what it wrote
+    to its terminal did not get through, because nobody read it.
     """
 
     kind: str
     value: int = 0
     detail: str = ""
     run_ns: int = 0
+    cut: bool = False
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

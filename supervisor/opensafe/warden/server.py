@@ -33,6 +33,7 @@ FRONT: Final = frozenset(
         protocol.Kill,
         protocol.ListSandboxes,
         protocol.PauseSandbox,
+        protocol.Resize,
         protocol.ResumeSandbox,
         protocol.Serving,
         protocol.Start,

@@ -141,14 +141,15 @@ class Warden:
                 return await self._start_program(request, descriptors)
             case protocol.Wait():
                 ending = await self._programs.wait(request.exec_id)
-                return protocol.Ended(
-                    request=number, kind=ending.kind, value=ending.value, detail=ending.detail, run_ns=ending.run_ns
-                )
+                return protocol.Ended(request=number, **msgspec.structs.asdict(ending))
             case protocol.Kill():
                 await self._programs.kill(request.exec_id)
                 return protocol.Done(request=number)
             case protocol.DeleteSandbox():
                 await self._lifecycle.delete(request.sandbox_id)
+            case protocol.Resize():
+                self._programs.resize(request.exec_id, request.terminal)
+                return protocol.Done(request=number)
                 return protocol.Done(request=number)
             case protocol.PauseSandbox():
                 await self._lifecycle.pause(request.sandbox_id)

@@ -23,6 +23,8 @@ def record(kind, stage, value, remaining):
         (record(1, 0, 255 << 8, 0), "exited", 255, "", False),
         (record(1, 0, 9, 0), "signalled", 9, "", False),
         (record(1, 0, 11 | 0x80, 0), "signalled", 11, "", False),
+        (record(1, 0, 0, 2), "exited", 0, "", False),
+        (record(1, 0, 9, 3), "signalled", 9, "", True),
         (record(2, 15, 2, 0), "not_started", 2, "exec", False),
         (record(2, 13, 13, 0), "not_started", 13, "cwd", False),
     ],
@@ -41,8 +43,8 @@ def test_a_report_is_read(raw, kind, value, detail, remaining):
         record(0, 0, 0, 0),
         record(3, 0, 0, 0),
         record(1, 0, 0x137F, 0),  # stopped, which nobody waits for
-        record(1, 0, 0, 2),
-        record(2, 16, 2, 0),
+        record(1, 0, 0, 4),
+        record(2, 17, 2, 0),
     ],
 )
 def test_what_no_runner_writes_is_no_end(raw):

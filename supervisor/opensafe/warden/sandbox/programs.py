@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import Conflict, InvalidArgument, LimitExceeded, NotFound, OpenSafeError, SandboxLost, SandboxPaused
 from ...model.ids import is_own_id
-from ...model.sandbox import Launch
+from ...model.sandbox import Launch, Terminal
 from ..waiting import readable
 from . import layout, seccomp
 from .driver import Driver, Execution, GuestProgram
@@ -31,13 +31,18 @@ _log = logging.getLogger(__name__)
 
 _REPORT_FD: Final = 3
 _FILTER_FD: Final = 4
-#: native/guest/report.h: kind, stage, value, remaining.
+_TERMINAL_FD: Final = 5
+#: native/guest/terminal.h: columns, rows.
+_SIZE: Final = struct.Struct("<HH")
+#: native/guest/report.h: kind, stage, value, flags.
 _RECORD: Final = struct.Struct("<IIiI")
+_REMAINING: Final = 1
+_CUT: Final = 2
 _LEADER_EXITED: Final = 1
 _SETUP_FAILED: Final = 2
 _STAGES: Final = (
     *("", "argument", "filter read", "runner", "groups", "gid", "uid", "no_new_privs", "spawn", "descriptors"),
-    *("session", "rlimit", "capabilities", "cwd", "filter", "exec"),
+    *("session", "rlimit", "capabilities", "cwd", "filter", "exec", "terminal"),
 )
 #: How long after a sweep the next follows if the tree is still not empty: a program that was still being set up
 #: was not there to be found.
@@ -55,26 +60,34 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     value: int = 0
     detail: str = ""
     run_ns: int = 0
+    cut: bool = False
 
 
 class _Running:
     """One program under way. `ended` answers Wait, `finished` says that the tree is empty."""
 
-    def __init__(self, sandbox: Sandbox, execution: Execution, report: int) -> None:
+    def __init__(self, sandbox: Sandbox, execution: Execution, report: int, control: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.sandbox = sandbox
         self.execution = execution
         self.report = report
+        self.control = control
         self.started_ns = time.monotonic_ns()
         self.ended: asyncio.Future[Ending] = loop.create_future()
         self.finished: asyncio.Future[None] = loop.create_future()
         self.follower: asyncio.Task[None] | None = None
         self.sweeper: asyncio.Task[None] | None = None
 
-    def end(self, kind: str, value: int = 0, detail: str = "") -> None:
+    def end(self, kind: str, value: int = 0, detail: str = "", *, cut: bool = False) -> None:
         """Settle `ended`."""
         run_ns = time.monotonic_ns() - self.started_ns
-        self.ended.set_result(Ending(kind=kind, value=value, detail=detail, run_ns=run_ns))
+        self.ended.set_result(Ending(kind=kind, value=value, detail=detail, run_ns=run_ns, cut=cut))
+
+    def hang_up(self) -> None:
+        """Let the runner close the terminal, if there is one, whatever may wait in it."""
+        if self.control is not None:
+            os.close(self.control)
+            self.control = None
 
 
 class Programs:
@@ -120,21 +133,20 @@ class Programs:
         """Start what holds a place. The descriptors stay the caller's to close. Raises SandboxError."""
         sandbox = self._lifecycle.get(launch.sandbox_id)
         _alive(sandbox)
-        report, report_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            # The guest's end must block: a runner that met a full pipe would lose its report.
-            os.set_blocking(report_end, True)
-            with seccomp.profile_pipe(launch.profile) as filter_end:
-                started = guest_program(
-                    launch, {0: stdin, 1: stdout, 2: stderr}, report=report_end, filtered=filter_end
-                )
-                execution = await self._driver.execute(launch.sandbox_id, started)
-        except BaseException:
-            os.close(report)
-            raise
-        finally:
-            os.close(report_end)
-        running = _Running(sandbox, execution, report)
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as passed:
+            report, report_end = _pipe(ours, passed)
+            os.set_blocking(report, False)
+            streams = {0: stdin, 1: stdout, 2: stderr}
+            control = None
+            if launch.terminal is not None:
+                streams[_TERMINAL_FD], control = _pipe(passed, ours)
+                os.set_blocking(control, False)
+                os.write(control, _size(launch.terminal))
+            filtered = passed.enter_context(seccomp.profile_pipe(launch.profile))
+            program = guest_program(launch, streams, report=report_end, filtered=filtered)
+            execution = await self._driver.execute(launch.sandbox_id, program)
+            ours.pop_all()
+        running = _Running(sandbox, execution, report, control)
         self._running[launch.exec_id] = running
         running.follower = asyncio.create_task(self._follow(launch.exec_id, running))
 
@@ -153,6 +165,20 @@ class Programs:
             return
         self._sweep(running)
         await asyncio.shield(running.finished)
+
+    def resize(self, exec_id: str, terminal: Terminal) -> None:
+        """Give its terminal another size. Raises NotFound, also for one that has ended, and InvalidArgument."""
+        running = self._running.get(exec_id)
+        if running is None or running.ended.done():
+            raise NotFound("there is no such program, or it has ended", value=exec_id)
+        if running.control is None:
+            raise InvalidArgument("the program has no terminal", value=exec_id)
+        try:
+            os.write(running.control, _size(terminal))
+        except BlockingIOError as error:
+            raise LimitExceeded("the terminal does not take so many sizes", remedy="Send fewer.") from error
+        except BrokenPipeError:
+            raise NotFound("the program's terminal is closed", value=exec_id) from None
 
     async def kill_all(self) -> None:
         """Kill every program, side by side."""
@@ -179,6 +205,7 @@ class Programs:
             running.sandbox.end("not followed")
         finally:
             os.close(running.report)
+            running.hang_up()
             await running.execution.close()
             if not running.ended.done():
                 running.end("lost", detail=running.sandbox.cause or "not followed")
@@ -200,9 +227,9 @@ class Programs:
                 # The answer says that everything is gone: sweep first.
                 self._sweep(running)
                 await _read(running.report)
-                running.end(ended.kind, ended.value, ended.detail)
+                running.end(ended.kind, ended.value, ended.detail, cut=ended.cut)
             else:
-                running.end(ended.kind, ended.value, ended.detail)
+                running.end(ended.kind, ended.value, ended.detail, cut=ended.cut)
                 await _read(running.report)
         if not running.ended.done():
             # End of file without a report: the sandbox is gone. If only the runner were, its tree could not be
@@ -228,6 +255,8 @@ class Programs:
                 while not running.finished.done():
                     async with running.sandbox.sweeping:
                         await self._driver.kill_below(running.sandbox.sandbox_id, running.execution.pid)
+                    # Not before: the program would die of the hang-up.
+                    running.hang_up()
                     await asyncio.wait((running.finished,), timeout=_SWEEP_AGAIN_S[attempt])
                     attempt = min(attempt + 1, len(_SWEEP_AGAIN_S) - 1)
         except (OpenSafeError, TimeoutError) as error:
@@ -242,23 +271,25 @@ class _Reported(msgspec.Struct, frozen=True):
     value: int
     detail: str
     remaining: bool
+    cut: bool = False
 
 
 def _decode(record: bytes) -> _Reported | None:
     """The runner's report; None for what no runner writes."""
     if len(record) != _RECORD.size:
         return None
-    kind, stage, value, remaining = _RECORD.unpack(record)
-    if remaining not in (0, 1) or not 0 <= stage < len(_STAGES):
+    kind, stage, value, flags = _RECORD.unpack(record)
+    if flags & ~(_REMAINING | _CUT) or not 0 <= stage < len(_STAGES):
         return None
     if kind == _SETUP_FAILED:
         return _Reported("not_started", value, _STAGES[stage], False)
     if kind != _LEADER_EXITED:
         return None
+    remaining, cut = bool(flags & _REMAINING), bool(flags & _CUT)
     if os.WIFEXITED(value):
-        return _Reported("exited", os.WEXITSTATUS(value), "", bool(remaining))
+        return _Reported("exited", os.WEXITSTATUS(value), "", remaining, cut)
     if os.WIFSIGNALED(value):
-        return _Reported("signalled", os.WTERMSIG(value), "", bool(remaining))
+        return _Reported("signalled", os.WTERMSIG(value), "", remaining, cut)
     return None
 
 
@@ -266,6 +297,18 @@ async def _read(report: int) -> bytes:
     """The next record, or b"" at the end of file. Records are written whole."""
     await readable(report)
     return os.read(report, _RECORD.size)
+
+
+def _pipe(reading: contextlib.ExitStack, writing: contextlib.ExitStack) -> tuple[int, int]:
+    """Both ends of a pipe, each closed by a stack."""
+    start, end = os.pipe2(os.O_CLOEXEC)
+    reading.callback(os.close, start)
+    writing.callback(os.close, end)
+    return start, end
+
+
+def _size(terminal: Terminal) -> bytes:
+    return _SIZE.pack(terminal.columns, terminal.rows)
 
 
 def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, filtered: int | None) -> GuestProgram:
@@ -289,6 +332,8 @@ def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, fi
     if filtered is not None:
         options["--filter-fd"] = _FILTER_FD
         descriptors[_FILTER_FD] = filtered
+    if launch.terminal is not None:
+        options["--terminal-fd"] = _TERMINAL_FD
     # The sentry adds root's HOME where there is none.
     environment = {"HOME": layout.WORKSPACE, **program.env}
     return GuestProgram(
