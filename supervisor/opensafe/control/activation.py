@@ -28,6 +28,7 @@ from .judge import Judge
 
 ACTIVATED: Final = "activated"
 REFUSED: Final = "refused"
+REMOVED: Final = "removed"
 DEADLINE_S: Final = 4.8
 
 _log = structlog.get_logger()
@@ -86,6 +87,10 @@ class Activations:
         """
         offer = await self._warden.await_bundle(0)
         self._offer = offer.number
+        for digest in offer.removed:
+            await self._log.append(
+                BundleRecord(time_us=now_us(), state=REMOVED, digest=digest, reason="no record was judged by it")
+            )
         good = self._store.bundle(ACTIVATED)
         try:
             self._loaded = await self._load(offer)

@@ -154,10 +154,10 @@ class DaemonRecord(_Record, frozen=True, tag="daemon"):
 
 
 class BundleRecord(_Record, frozen=True, tag="bundle"):
-    """A bundle was put in place, and in force (`activated`) or not (`refused`, with the reason).
+    """A bundle was put in place, and in force (`activated`) or not (`refused`, with the reason), or its copy `removed`.
 
     Of an activation: its number, revision and the id of the key that signed it; previous: the revision before, "" for
-    the first of a log. Of a refusal: the digest, "" where there was nothing to read.
+    the first of a log. Of a refusal: the digest, "" where there was nothing to read. Of a removal: the digest.
     """
 
     state: str

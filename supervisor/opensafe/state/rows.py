@@ -140,7 +140,7 @@ class BanRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BundleRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The last bundle of a state, `activated` or `refused`; see BundleRecord. signer: the key's id."""
+    """The last bundle of a state, `activated`, `refused` or `removed`; see BundleRecord. signer: the key's id."""
 
     state: str
     digest: str

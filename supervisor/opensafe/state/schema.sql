@@ -112,7 +112,7 @@ CREATE TABLE bans (
     PRIMARY KEY (principal, agent)
 ) STRICT, WITHOUT ROWID;
 
--- The bundle in force, and the last one that was refused.
+-- The bundle in force, and the last one that was refused or removed.
 CREATE TABLE bundles (
     state    TEXT PRIMARY KEY,
     digest   TEXT NOT NULL,

@@ -18,6 +18,7 @@ import msgspec
 from ..errors import BundleRefused, ConfigError, StartError, Unavailable
 from . import protocol
 from .inotify import Watch
+from .prune import prune
 
 _log = logging.getLogger(__name__)
 
@@ -30,10 +31,12 @@ _ROOM: Final = "Make room on the file system of paths.state, then put the bundle
 class Bundles:
     """Watches once it was started; whoever starts it ends the task."""
 
-    def __init__(self, path: pathlib.Path, archive: pathlib.Path) -> None:
-        """`path`: the file; `archive`: where content is kept as DIGEST.tar.gz."""
+    def __init__(self, path: pathlib.Path, archive: pathlib.Path, audit: pathlib.Path) -> None:
+        """`path`: the file; `archive`: where content is kept as DIGEST.tar.gz; `audit`: where records name it."""
         self._path = path
         self._archive = archive
+        self._audit = audit
+        self._removed: tuple[str, ...] = ()
         self._watch: Watch | None = None
         self._changed = asyncio.Condition()
         self._offer = protocol.Offer(number=0)
@@ -47,6 +50,7 @@ class Bundles:
             raise StartError(
                 f"the archive of bundles can't be made: {error.strerror}", value=self._archive, remedy=_ROOM
             ) from error
+        self._removed = prune(self._archive, self._audit)
         try:
             self._watch = Watch(self._path)
         except OSError as error:
@@ -58,10 +62,12 @@ class Bundles:
         return asyncio.create_task(self._run(self._watch), name="bundle")
 
     async def offered(self, after: int) -> protocol.Offer:
-        """The newest offer, when it is newer than `after`."""
+        """The newest offer, when it is newer than `after`; with the first, what was removed of the archive."""
+        if after:
+            self._removed = ()  # whoever asks for more has it on record
         async with self._changed:
             await self._changed.wait_for(lambda: self._offer.number > after)
-            return self._offer
+            return msgspec.structs.replace(self._offer, removed=self._removed)
 
     def close(self) -> None:
         """End the watch."""

@@ -248,11 +248,15 @@ class StatusReport(_Message, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put in place of the policy bundle: the digest under which it is archived, or why it could not be."""
+    """What was put in place of the policy bundle: the digest under which it is archived, or why it could not be.
+
+    removed: digests that this start removed from the archive, until they are on record.
+    """
 
     number: int
     digest: str = ""
     refused: str = ""
+    removed: tuple[str, ...] = ()
 
 
 class BundleOffered(_Message, frozen=True):

@@ -217,7 +217,7 @@ class Warden:
         await namespaces.create(layout.gofers_namespace)
         self._checks = await selftest.run(layout, self._lifecycle, driver)
 
-        self._bundles = Bundles(pathlib.Path(config.paths.bundle), layout.state / "bundles")
+        self._bundles = Bundles(pathlib.Path(config.paths.bundle), layout.state / "bundles", layout.state / "audit")
         stack.callback(self._bundles.close)
         if child_command is not None:
             stack.push_async_callback(_end_task, self._bundles.start())

@@ -10,6 +10,7 @@ import pytest
 from opensafe.errors import BundleRefused, ConfigError, Unavailable
 from opensafe.warden import bundles
 from opensafe.warden.bundles import Bundles, Mailbox
+from opensafe.warden.prune import SPARES
 
 ONE, TWO = "1" * 64, "2" * 64
 
@@ -18,7 +19,7 @@ ONE, TWO = "1" * 64, "2" * 64
 async def watching(tmp_path):
     place = tmp_path / "place"
     place.mkdir()
-    watched = Bundles(place / "bundle", tmp_path / "bundles")
+    watched = Bundles(place / "bundle", tmp_path / "bundles", tmp_path / "audit")
     task = watched.start()
     yield watched, place / "bundle", tmp_path / "bundles"
     task.cancel()
@@ -48,6 +49,26 @@ async def test_a_file_is_offered_when_it_is_renamed_or_written_into_place(watchi
         offer = await next_offer(watched, offer.number)
     assert archived(archive, b"two")
     assert {path.stat().st_mode & 0o777 for path in archive.iterdir()} == {0o644}
+
+
+async def test_what_a_start_removed_is_told_until_it_is_on_record(watching, tmp_path):
+    _, place, archive = watching
+    place.write_bytes(b"one")
+    for number in range(SPARES + 1):
+        (archive / f"{number:064x}.tar.gz").touch()
+    (tmp_path / "audit").mkdir()
+    again = Bundles(place, archive, tmp_path / "audit")
+    task = again.start()
+    try:
+        first, told_again = await next_offer(again, 0), await next_offer(again, 0)
+        assert len(first.removed) >= 1
+        assert told_again.removed == first.removed, "a front that died before it wrote them asks from the start"
+        place.write_bytes(b"two")
+        assert (await next_offer(again, first.number)).removed == ()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        again.close()
 
 
 async def test_another_name_in_the_directory_is_nobodys_concern(watching):
@@ -83,7 +104,7 @@ async def test_G36_what_is_no_bundle_file_is_refused(watching, kind, monkeypatch
 
 def test_without_the_directory_there_is_no_start(tmp_path):
     with pytest.raises(ConfigError, match="make bundle"):
-        Bundles(tmp_path / "none" / "bundle", tmp_path / "bundles").start()
+        Bundles(tmp_path / "none" / "bundle", tmp_path / "bundles", tmp_path / "audit").start()
 
 
 async def helper_of(mailbox, refuse=""):
