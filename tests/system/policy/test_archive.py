@@ -21,6 +21,8 @@ async def test_a_start_removes_what_no_replay_needs_and_says_so(own_daemon, tmp_
         await agent.run_call(session, sandbox, "judged", "Bash", {"command": "ls"})
     daemon.stop()
     second.replace(place)
+    daemon.start()  # from now on it is the second that was activated last
+    daemon.stop()
     archive = daemon.state / "bundles"
     tried = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(SPARES + 3)]
     for number, digest in enumerate(tried):
