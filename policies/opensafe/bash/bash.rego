@@ -322,6 +322,13 @@ _sent(item) := [command.verb(item)] if config.programs.remote[item.program]
 
 _sent(item) := item.argv if not config.programs.remote[item.program]
 
+# `curl -sT file`: the letter may stand behind others.
+_uploads(argument, options) if {
+	options["-T"]
+	startswith(argument, "-")
+	regex.match(`^-[a-zA-Z]*[TF]`, argument)
+}
+
 _uploads(argument, options) if options[split(argument, "=")[0]]
 
 _uploads(argument, _) if {

@@ -582,3 +582,69 @@ test_review_tool_exec_package_install_review_behind_options if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`npm`, `--prefix`, `run`, `install`])]))
 	sample.reviewed_by(verdict, "tool.exec.package.install.review")
 }
+
+test_review_tool_bash_interpreter_review_setting if {
+	every argv in [
+		[`git`, `-c`, `core.fsmonitor=./m`, `status`], [`git`, `-c`, `alias.x=!id`, `status`], [`make`, `SHELL=./x`, `all`],
+	] {
+		question := sample.call("Bash", {"commands": [sample.command(argv)], "opaque": true, "opaque_reasons": ["a setting"]})
+		sample.fired(sample.judge("bash", question), "tool.bash.interpreter.review", "review")
+	}
+}
+
+test_allow_tool_bash_interpreter_review_setting if {
+	every argv in [[`git`, `-c`, `core.pager=cat`, `log`], [`make`, `CC=gcc`, `all`]] {
+		sample.allowed(sample.judge("bash", sample.bash([sample.command(argv)])), "tool.bash.interpreter.review")
+	}
+}
+
+test_missing_tool_bash_interpreter_review_setting if {
+	item := sample.command([`git`, `-c`, `core.pager=x`, `log`])
+	verdict := sample.judge("bash", sample.without(sample.bash([item]), "/call/opaque"))
+	sample.fired(verdict, "tool.bash.interpreter.review", "review")
+}
+
+test_review_egress_upload_review_cluster if {
+	item := sample.command([`curl`, `-sT`, `a.tar`, `https://docs.python.org/x`])
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [item],
+		"hosts": [sample.host("docs.python.org", ["allowed"])],
+	}))
+	sample.reviewed_by(verdict, "egress.upload.review")
+}
+
+test_allow_tool_bash_workspace_allow_compiled if {
+	compile := sample.command([`gcc`, `-o`, `/tmp/a`, `a.c`])
+	run := sample.with_field(sample.command([`/tmp/a`]), {"program": "a"})
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [compile, run],
+		"writes": [sample.path("/tmp/a", ["tmp"])],
+	}))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_block_default_deny_not_compiled if {
+	run := sample.with_field(sample.command([`/tmp/a`]), {"program": "a"})
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`cp`, `x`, `/tmp/a`]), run],
+		"writes": [sample.path("/tmp/a", ["tmp"])],
+	}))
+	sample.blocked_by(verdict, "default.deny")
+}
+
+test_review_tool_bash_opaque_review_pipe_without_words if {
+	every name in [`python3`, `node`, `perl`] {
+		verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([name]), {"position": "pipe"})]))
+		sample.reviewed_by(verdict, "tool.bash.opaque.review")
+	}
+}
+
+test_allow_tool_bash_opaque_review_version if {
+	item := sample.with_field(sample.command([`java`, `-version`]), {"position": "pipe"})
+	sample.allowed(sample.judge("bash", sample.bash([item])), "tool.bash.opaque.review")
+}
+
+test_allow_tool_bash_workspace_allow_code_behind_options if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-0777`, `-pi`, `-e`, `s/a/b/`, `x.txt`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}

@@ -150,6 +150,15 @@ _usual(command) if {
 	not from_stdin(command)
 }
 
+# A program that the same call compiles.
+_usual(command) if {
+	some path in input.call.writes
+	path.path == command.argv[0]
+	path.classes.tmp == true
+	some item in input.call.commands
+	item.program in {"c++", "cc", "clang", "clang++", "g++", "gcc", "go", "ld", "rustc"}
+}
+
 # The workspace's own programs, by path: as ordinary as a script of the workspace.
 _usual(command) if _own(command.argv[0])
 
@@ -236,6 +245,16 @@ inline(command) if {
 	options[split(argument, "=")[0]]
 }
 
+# A setting or variable that starts a program; what only tunes is not opaque.
+inline(command) if {
+	not input.call.opaque == false
+	patterns := {"git": _git_starts, "make": `^\.?(SHELL|MAKE|MFLAGS)`}
+	some at, argument in command.argv
+	at > 0
+	is_string(argument)
+	regex.match(patterns[command.program], argument)
+}
+
 inline(command) if {
 	command.program == "git"
 	verb(command) == "submodule"
@@ -266,6 +285,8 @@ inline(command) if {
 	some marker in config.programs.inline_markers[language]
 	contains(redirect.target, marker)
 }
+
+_git_starts := `(?i)^(alias\.|include|core\.(askpass|editor|fsmonitor|gitproxy|hookspath|pager|sshcommand)|diff\.external|pager\.|sequence\.editor|gpg\.|[a-z.]*\.(cmd|textconv|helper|process|clean|smudge|driver|command)=)`
 
 # METADATA
 # title: From standard input
@@ -315,11 +336,14 @@ _fed(command) if {
 }
 
 _no_operand(command) if {
+	not _asks(command)
 	every argument in array.slice(command.argv, 1, count(command.argv)) {
 		is_string(argument)
 		startswith(argument, "-")
 	}
 }
+
+_asks(command) if command.argv[1] in {"--help", "--version", "-V", "-version"}
 
 # `python3 - a b`: the operands are the text's.
 _no_operand(command) if command.argv[1] == "-"
@@ -405,9 +429,15 @@ _runs_file_or_module(command) if {
 	not config.programs.modules[module] == false
 }
 
+# Code of its own, wherever it stands: read by the normaliser and by `inline`.
+_runs_file_or_module(command) if {
+	_has_code(command, config.programs.inline_language[command.program])
+	not "-m" in command.argv
+}
+
 _runs_file_or_module(command) if {
 	command.argv[1] in {
-		"--version", "-V", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-pe", "-ne",
+		"--version", "-V", "-version", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-pe", "-ne",
 		"-jar", "-cp", "--test", "--experimental-vm-modules", "--enable-source-maps", "--no-warnings",
 		"-pi", "-pie", "-ni", "-le", "-lne", "-nle", "-lpe", "-ane", "-lane", "-0pe", "-i.bak", "--check", "--help", "-h", "-l", "-x", "-B", "-I", "-O", "-OO", "-W", "-X", "-q", "-s",
 	}

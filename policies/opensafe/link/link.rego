@@ -37,10 +37,14 @@ _stays(item) if {
 	every argument in array.slice(item.argv, 1, count(item.argv)) { _inside(argument, depth) }
 }
 
-# What is not known before the run is opaque already.
-_inside(argument, _) if is_null(argument)
+# A pattern, or what is not known before the run: what it may name is listed as read, or the call is opaque.
+_inside(argument, _) if {
+	is_null(argument)
+	every path in input.call.reads { _within(path) }
+}
 
 _inside(argument, _) if {
+	is_string(argument)
 	not startswith(argument, "/")
 	not contains(argument, "..")
 }
@@ -57,6 +61,7 @@ _inside("/tmp", _) := true
 
 # `ln -s ../lib/x bin/x`: as many steps up as the link lies deep.
 _inside(argument, depth) if {
+	is_string(argument)
 	not startswith(argument, "/")
 	count(split(argument, "../")) - 1 <= depth
 	not _up(argument)

@@ -86,3 +86,19 @@ test_missing_tool_write_symlink_deny if {
 	verdict := sample.judge("bash", sample.without(sample.call("Bash", {"commands": [sample.command([`ln`, `-s`, `a`, `b`])], "reads": []}), "/call/commands/0/argv"))
 	sample.blocked_by(verdict, "tool.write.symlink.deny")
 }
+
+test_block_tool_write_symlink_deny_pattern if {
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`ln`, `-s`, null, `links/`])],
+		"reads": [sample.path("/etc/*.conf", ["system"])],
+	}))
+	sample.blocked_by(verdict, "tool.write.symlink.deny")
+}
+
+test_allow_tool_write_symlink_deny_pattern if {
+	verdict := sample.judge("bash", sample.call("Bash", {
+		"commands": [sample.command([`ln`, `-s`, null, `links/`])],
+		"reads": [sample.path("/workspace/etc/*.conf", ["workspace"])],
+	}))
+	sample.allowed(verdict, "tool.write.symlink.deny")
+}

@@ -46,6 +46,12 @@ _leaves if count(input.call.writes) > 0
 
 _leaves if command.talks
 
+_leaves if {
+	some item in input.call.commands
+	item.program == "git"
+	command.verb(item) in {"commit", "notes", "tag"}
+}
+
 # A secret is long: short words, which most are, are not searched.
 _texts contains argument if {
 	some argument in input.call.commands[_].argv
@@ -66,6 +72,9 @@ _clean if {
 	is_object(_seal.shapes)
 	not _seal.shapes.secret
 }
+
+# Larger content follows the call; how it is shaped is not known.
+_clean if input.call.content_opaque == true
 
 _seal := object.get(input.call.arguments, "content", object.get(input.call.arguments, "content_base64", false))
 

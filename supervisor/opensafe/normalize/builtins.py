@@ -39,7 +39,7 @@ _EVALUATES: Final = frozenset({"wait", "getopts", "compgen", "complete", "compop
 _BINARY: Final = frozenset(
     {"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "=~"}
 )
-_LET: Final = re.compile(r"([A-Za-z_]\w*)(?:\+\+|--|[-+*/%]?=(?:-?[0-9]+|([A-Za-z_]\w*)(?:[-+*/%][0-9]+)?))")
+_LET: Final = re.compile(r"[A-Za-z_]\w*(?:\+\+|--|(?:\*\*|[-+*/%])?=[-+*/%()\w]+)")
 
 
 def judge_builtin(program: str, words: Sequence[Word], state: State) -> None:
@@ -134,8 +134,9 @@ def _unset(_program: str, args: Sequence[Word], state: State) -> None:
 
 def _let(_program: str, args: Sequence[Word], state: State) -> None:
     for word in args:
-        found = _LET.fullmatch(word.text)
-        if found is None or not all(state.numeric(name) for name in found.groups() if name):
+        text = word.text.replace(" ", "")
+        plain = _LET.fullmatch(text) is not None and HOLE not in text
+        if not plain or not all(state.numeric(name) for name in re.findall(r"[A-Za-z_]\w*", text)):
             state.doubt("let on what may not be a number, which may run commands")
         for name in re.findall(r"[A-Za-z_]\w*", word.text):
             state.lose(f"${name}")

@@ -31,12 +31,18 @@ _ARITHMETIC: Final = re.compile(
 )  # fmt: skip
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COUNTS: Final = re.compile(
-    r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|grep\s+-c\s+[\w'\"^.-]+(?:\s+[\w./-]+|\s*<\s*[\w./-]+)?"
+    r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|grep\s+-c\s+(?:[\w'\"^.-]+|'[^'\n]*'|\"[^\"$`\n]*\")(?:\s+\"\$\w+\"|\s+[\w./-]+|\s*<\s*[\w./-]+)?"
     r"|nproc|date\s+\+%s|id\s+-u|stat\s+-c\s*%[sY]\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|seq\s+[\s\d]+)\s*"
 )
 _NAMES: Final = re.compile(
-    r"date(?: -u)?(?: ['\"]?\+[%\w:.][-%\w:.]*['\"]?)|git rev-parse(?: --short(?:=\d+)?)? HEAD|nproc|uname(?: -[smr])?"
+    r"git describe(?: --?[\w=]+)*|date(?: -u)?(?: ['\"]?\+[%\w:.][-%\w:.]*['\"]?)"
+    r"|git rev-parse(?: --short(?:=\d+)?)? HEAD|nproc|uname(?: -[smr])?"
     r"|whoami|hostname|id -u?n?u?"
+)
+_KEY: Final = re.compile(r"[\w.-]+|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$[0-9]")
+_FILTERED: Final = re.compile(
+    r"(echo|basename) \"\$\{?([A-Za-z_]\w*)\}?\"(?: \.\w+)?"
+    r"(?: \| (?:tr '?[\w:\[\] -]+'? '?[\w:\[\]]+'?|cut -d ?'?[._-]'? -f ?\d|sed '?s/[^/']*/[\w&-]*/g?'?))*"
 )
 _GLOB: Final = re.compile(r"[*?\[]")
 _MAX_CUT: Final = 256
@@ -121,7 +127,9 @@ def _is_modelled(source: str, scope: Scope) -> bool:
     rest = source[head.end() : -1]
     subscript = _SUBSCRIPT.match(rest)
     if subscript is not None:
-        if subscript[1] not in ("@", "*") and not is_plain_arithmetic(subscript[1], scope):
+        name = head[0].lstrip("${#")
+        keyed = _KEY.fullmatch(subscript[1]) is not None and scope.associative(name)
+        if subscript[1] not in ("@", "*") and not keyed and not is_plain_arithmetic(subscript[1], scope):
             return False
         rest = rest[subscript.end() :]
     if not rest or _TRANSFORM.fullmatch(rest) or _WITH_OPERAND.match(rest):
@@ -193,6 +201,11 @@ def printed_name(node: Node, scope: Scope) -> Word | None:
         return scope.lookup("PWD")
     if inner == "git rev-parse --show-toplevel":
         return Word("/workspace")
+    filtered = _FILTERED.fullmatch(inner)
+    if filtered is not None:
+        value = scope.lookup(filtered[2])
+        flat = value is not None and value.known and (filtered[1] == "basename" or "/" not in value.text)
+        return Word("*", glob=True) if flat and value is not None and value.text[:1] not in ("-", ".") else None
     return Word("*", glob=True) if _NAMES.fullmatch(inner) else None
 
 

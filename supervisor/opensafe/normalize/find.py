@@ -138,9 +138,22 @@ def find_items(args: Sequence[Word]) -> list[Word]:
     if any(HOLE in name for name in names):
         return roots
     named = [root.part(f"{root.text}/{name}") for root in roots if root.known for name in names]
-    if names and _CHOICES.isdisjoint(texts) and all(root.known for root in roots):
+    restricted = _CHOICES.isdisjoint(texts) or _each_named(texts[:acts])
+    if names and restricted and all(root.known for root in roots):
         return named
     return [*roots, *named]
+
+
+def _each_named(texts: Sequence[str]) -> bool:
+    """Whether every alternative of an expression restricts the name; brackets are followed by none."""
+    if not {",", "!", "-not", "("}.isdisjoint(texts):
+        return False
+    alternatives: list[list[str]] = [[]]
+    for text in texts:
+        if text in ("-o", "-or"):
+            alternatives.append([])
+        alternatives[-1].append(text)
+    return all(not {"-name", "-iname"}.isdisjoint(one) for one in alternatives)
 
 
 def find_commands(words: Sequence[Word]) -> tuple[list[Sequence[Word]], bool]:

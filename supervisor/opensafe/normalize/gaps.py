@@ -30,7 +30,7 @@ def check_gaps(
         if not named and node.end_byte - start != len(node.type) and node.type != "\n":
             doubt("the grammar hides text in an operator")
         if start == end:
-            if named and not (glued or redirected or node.type in REDIRECTS):
+            if named and node.type != "process_substitution" and not (glued or redirected or node.type in REDIRECTS):
                 doubt("two words stand side by side")
         elif end >= 0 and not blank.fullmatch(source, end, start):
             doubt("the grammar leaves out a part of the text")

@@ -18,7 +18,7 @@ from .expansions import arithmetic, check, counts, descend, is_plain_arithmetic
 from .gaps import REDIRECTS, check_gaps
 from .names import Names, Surroundings
 from .redirections import Redirection, read_redirect
-from .syntax import assigned, at_top, gap, join, leaves
+from .syntax import assigned, at_top, gap, in_loop, join, leaves
 from .word import HOLE, REF, UNKNOWN, Word
 from .words import read_word, read_words
 from .wrappers import peel
@@ -38,8 +38,10 @@ _SHELL_SETS: Final = re.compile(
 )
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _READS_LINES: Final = re.compile(rb"while (?:IFS= )?read -r (?:-d '' )?([a-z_][a-z_0-9]*) *[;\n]")
+_PLAIN_NAME: Final = re.compile(r"\w[\w.-]*")
 _TEMPORARY: Final = re.compile(rb"\$\(mktemp(?: -d)?\)|`mktemp(?: -d)?`")
 MAX_WORDS: Final = 4096
+MAX_ITEMS: Final = 64
 
 Tail = tuple[Sequence[Node], Sequence[Word]]
 
@@ -67,6 +69,7 @@ class Text(Names):
         self.later = via[-1:] in (("trap",), ("eval",))  # in the same shell, so with its variables
         self._functions: dict[str, Node] = {}
         self._uncalled: dict[str, Node] = {}
+        self._within: list[str] = []
         self._running: list[str] = []
 
     # What words ask (see word.Scope)
@@ -318,15 +321,20 @@ class Text(Names):
             collector.doubt(f"a loop sets {name}, which may change what programs do")
         if name == "PATH":
             collector.command(Simple((), {name: UNKNOWN}, (), "condition", self._via))
+        if len(values) > 8 and all(_PLAIN_NAME.fullmatch(word.text) and not word.glob for word in values):
+            values = [Word("*", glob=True)]
         usable = 0 < len(values) <= 8 and all(word.known or word == REF for word in values)
         usable = usable and name not in self._known
         before = collector.cwds
+        outer, self._within = self._within, []
         collector.repeats += 1
         for value in values if usable else [UNKNOWN]:
             if usable:
                 self._known[name] = value
             self.statement(body, "condition")
-        self._known[name] = UNKNOWN
+        for inner in (name, *self._within):
+            self._known[inner] = UNKNOWN
+        self._within = outer
         collector.repeats -= 1
         self._settle(before)
 
@@ -410,6 +418,9 @@ class Text(Names):
                 first = (
                     name not in self._known and position == "top" and at_top(node) and not _SHELL_SETS.fullmatch(name)
                 )
+                if not first and in_loop(node) and self.mentions(name) == 1 and not _SHELL_SETS.fullmatch(name):
+                    first = self._known.get(name, UNKNOWN) is UNKNOWN or name in self._within
+                    self._within.append(name)
                 self._known[name] = value if first else UNKNOWN
         self._collector.command(Simple((), found, (), position, self._via))
 
@@ -440,12 +451,16 @@ class Text(Names):
         if value is None:
             return name, Word("")
         if value.type == "array":
+            items: list[Word] = []
             for child in value.named_children:
                 if child.type == "variable_assignment":
                     self.doubt("an array with subscripts")
                     self._assignment(child)
                 else:
-                    read_words(child, self)
+                    items += read_words(child, self)
+            top = at_top(node) and node.parent is not None and node.parent.type in ("program", "list")
+            if top and name not in self._known and len(items) <= MAX_ITEMS and all(item.known for item in items):
+                self._arrays[name] = items
             return name, UNKNOWN
         self.assigning = name
         word = read_word(value, self)
@@ -465,6 +480,7 @@ class Text(Names):
         assignments: dict[str, Word] = {}
         own = list(redirects)
         more = list(extra)
+        end = -1
         check_gaps(self.source, node.children, self.doubt)
         for child in node.children:
             if len(words) > MAX_WORDS:
@@ -493,8 +509,12 @@ class Text(Names):
                     self._comment(child)
                 case "command_substitution":
                     words += self._listed(child)
+                case "process_substitution" if words and child.start_byte == end:
+                    self.nested(child)
+                    words[-1] = words[-1].part(words[-1].text + "/dev/fd/" + HOLE)
                 case _:
                     words += read_words(child, self)
+            end = child.end_byte
         words += more
         simple = Simple(words, assignments, own, position, self._via)
         if not self._call(words, simple):

@@ -21,6 +21,7 @@ _PY_MODULES: Final = frozenset(
         "abc",
         "argparse",
         "array",
+        "ast",
         "base64",
         "binascii",
         "bisect",
@@ -36,10 +37,12 @@ _PY_MODULES: Final = frozenset(
         "difflib",
         "enum",
         "errno",
+        "fnmatch",
         "fractions",
         "functools",
         "hashlib",
         "heapq",
+        "graphlib",
         "html",
         "itertools",
         "json",
@@ -54,6 +57,7 @@ _PY_MODULES: Final = frozenset(
         "random",
         "re",
         "secrets",
+        "shlex",
         "stat",
         "statistics",
         "string",
@@ -82,7 +86,8 @@ _PY_MEMBERS: Final[dict[str, frozenset[str]]] = {
             implementation maxsize path platform prefix stderr stdin stdlib_module_names stdout version
             version_info""",
         "os": "cpu_count curdir environ getcwd getenv linesep listdir name path pathsep sep uname",
-        "string": """ascii_letters ascii_lowercase ascii_uppercase capwords digits hexdigits printable punctuation""",
+        "string": """Template ascii_letters ascii_lowercase ascii_uppercase capwords
+            digits hexdigits printable punctuation""",
         "types": "SimpleNamespace",
         "operator": "add mul sub",
         "functools": "cache lru_cache reduce",
@@ -183,6 +188,17 @@ _JS_NAMES: Final = frozenset(
         "false",
         "NaN",
         "Infinity",
+        "Intl",
+        "RegExp",
+        "URL",
+        "URLSearchParams",
+        "WeakMap",
+        "Uint8Array",
+        "TextEncoder",
+        "TextDecoder",
+        "encodeURIComponent",
+        "decodeURIComponent",
+        "structuredClone",
         "const",
         "let",
         "var",
@@ -255,7 +271,7 @@ _JS_PROCESS: Final = frozenset(
 _PART: Final = r"(?:[^/\\\n@`$({]|\\[^\n]|\$(?=[/|)])|\$[0-9&]|\((?!\?[?{p])|\{[0-9]+(?:,[0-9]*)?\})*"
 _PERL_CHANGE: Final = rf"s/{_PART}/{_PART}/[gimsx]*"
 _PERL_VALUE: Final = (
-    rf"(?:\$_|\$\.|\$0|\$[a-z]\w*|\$F\[-?[0-9]+\]|'[^'\\]*'|\"(?:[^\"\\$@]|\\[nt\"\\]|\$_)*\"|[0-9]+"
+    rf"(?:\$_|\$\.|\$0|\$[a-z]\w*|\$F\[-?[0-9]+\]|'[^'\\]*'|\"(?:[^\"\\$@]|\\[nt\"\\]|\$_|\$[a-z]\w*+(?![\[{{(:>-]))*\"|[0-9]+"
     rf"|m?/{_PART}/[imsx]*|\$\]|\$\^V)"
 )
 _PERL_STATEMENT: Final = (
@@ -263,10 +279,11 @@ _PERL_STATEMENT: Final = (
     rf"|(?:tr|y)/{_PART}/{_PART}/[cdsr]*|\$[a-z]\w*\s*(?:\+\+|\+=\s*{_PERL_VALUE}|=\s*{_PERL_VALUE}))"
     rf"(?:\s+(?:if|unless)\s+(?:{_PERL_VALUE}|{_PERL_CHANGE})(?:\s*(?:==|<|>|<=|>=|\.\.)\s*{_PERL_VALUE})?)?"
 )
-_PERL: Final = re.compile(rf"\s*+(?:{_PERL_STATEMENT}\s*+(?:;\s*+)?){{1,8}}")
+_PERL_BLOCK: Final = rf"(?:BEGIN|END)\s*\{{\s*(?:{_PERL_STATEMENT}\s*;?\s*){{1,4}}\}}"
+_PERL: Final = re.compile(rf"\s*+(?:(?:{_PERL_BLOCK}|{_PERL_STATEMENT})\s*+(?:;\s*+)?){{1,8}}")
 _TRIVIAL: Final = re.compile(
     r"""\s*+(?:puts|print|echo|p|cat|console\.log)(?:\s*+\(|\s)\s*+(?:'[^'\\]*+'|"[^"\\$\#@{]*+"
-    |[-+*/%\d().][-+*/%\s\d().]*+|RUBY_VERSION|PHP_VERSION|PHP_OS|_VERSION|R\.version\.string)\s*+\)?+\s*+;?+\s*+""",
+    |[-+*/%^\d().][-+*/%^\s\d().]*+|RUBY_VERSION|PHP_VERSION|PHP_OS|_VERSION|R\.version\.string)\s*+\)?+\s*+;?+\s*+""",
     re.VERBOSE,
 )  # fmt: skip
 
@@ -278,8 +295,26 @@ def code_uses(language: str, code: Word) -> Iterator[Use]:
         yield Use("doubt", Word("code that is not known before the run"))
     elif language == "python" and len(text) <= _MAX_CODE and (opened := _opens(text)) is not None:
         yield from opened
+    elif language == "javascript" and len(text) <= _MAX_CODE and (named := _node_files(text)) is not None:
+        yield from named
     elif len(text) > _MAX_CODE or not _LANGUAGES.get(language, _trivial)(text):
         yield Use("doubt", Word("code that may do more than compute"))
+
+
+_FS: Final = r"""require\(\s*['"](?:node:)?fs['"]\s*\)"""
+_FS_NAMED: Final = re.compile(rf"(?:const|let|var)\s+fs\s*=\s*{_FS}\s*;?")
+_FS_CALL: Final = re.compile(
+    rf"""(?:\bfs|{_FS})\.(readFileSync|existsSync|writeFileSync|readdirSync)\(\s*(['"])([\w./ -]+)\2\s*"""
+    r"""(?:,\s*['"](?:utf-?8|ascii|latin1)['"]\s*)?(?=[,)])"""
+)
+
+
+def _node_files(code: str) -> list[Use] | None:
+    """The files that node code reads and writes by a literal name; None where there are none or it does more."""
+    found = list(_FS_CALL.finditer(code))
+    if not found or not _javascript(_FS_CALL.sub("console.log(0", _FS_NAMED.sub("", code))):
+        return None
+    return [Use("write" if one[1] == "writeFileSync" else "read", Word(one[3])) for one in found]
 
 
 def _trivial(code: str) -> bool:
@@ -325,12 +360,22 @@ def _javascript(code: str) -> bool:
 _OPEN: Final = re.compile(r"""\bopen\(\s*(['"])([\w./ -]+)\1\s*(?:,\s*(['"])(rb?|rt|wb?|wt|ab?)\3\s*)?\)""")
 
 
+_PATH_TEXT: Final = re.compile(
+    r"""(?:\bpathlib\.)?\bPath\(\s*(['"])([\w./ -]+)\1\s*\)\.(read_text|read_bytes|write_text)\("""
+)
+
+
 def _opens(code: str) -> list[Use] | None:
     """The files that python code opens by a literal name, None where it opens none or does more than that."""
     found = list(_OPEN.finditer(code))
-    if not found or not _python(_OPEN.sub("sys.stdin", code)):
+    paths = list(_PATH_TEXT.finditer(code))
+    plain = _PATH_TEXT.sub(
+        lambda one: "print(" if one[3][0] == "w" else "sys.stdin.read(", _OPEN.sub("sys.stdin", code)
+    )
+    if not (found or paths) or not _python(plain):
         return None
-    return [Use("write" if (one[4] or "r")[0] in "wa" else "read", Word(one[2])) for one in found]
+    uses = [Use("write" if (one[4] or "r")[0] in "wa" else "read", Word(one[2])) for one in found]
+    return uses + [Use("write" if one[3][0] == "w" else "read", Word(one[2])) for one in paths]
 
 
 def _python(code: str) -> bool:
@@ -352,7 +397,7 @@ def _python(code: str) -> bool:
 def _py_allows(node: ast.AST) -> bool:
     match node:
         case ast.Import(names=names):
-            return all(_py_module(alias.name) and (not alias.asname or alias.name in _py_free) for alias in names)
+            return all(_py_module(alias.name) and (not alias.asname or _py_renamed(alias.name)) for alias in names)
         case ast.ImportFrom(module=module, names=names, level=level):
             if level or module is None or not _py_module(module):
                 return False
@@ -377,6 +422,11 @@ def _py_allows(node: ast.AST) -> bool:
 
 
 _py_free: Final = _PY_MODULES - frozenset(_PY_MEMBERS)
+
+
+def _py_renamed(name: str) -> bool:
+    """Whether a module may be given another name: none whose members are listed one by one."""
+    return name in _py_free or name.partition(".")[0] not in sys.stdlib_module_names
 
 
 def _py_module(name: str) -> bool:

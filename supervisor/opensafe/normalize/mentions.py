@@ -18,13 +18,19 @@ _MAX_FOUND: Final = 16
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _LITERAL: Final = r"""(?:'([^'\\\n]*)'|"([^"\\\n]*)")"""
 _RUNS: Final = re.compile(
-    r"(?:\b(?:system|popen|exec\w*|spawn\w*|getoutput|getstatusoutput|call|check_call|check_output|run|Popen|shell_exec"
-    r"|passthru|proc_open|execute|capture2e?|backtick)\b\s*\(?\s*|%x|\bqx|\|\s*&?\s*)" + _LITERAL
+    r"(?:(?<![\w.])(?:system|popen|exec|spawn|passthru|shell_exec|proc_open|popen)|\bos\.(?:system|popen|exec\w+|spawn\w+|execute)"
+    r"|\bio\.popen|\bsubprocess\.\w+|\b(?:getoutput|check_call|check_output|Popen|capture2e?)|\w\.exec(?=\b)|\w\.spawn\w*"
+    r"|\bexec(?:Sync|File|FileSync)|\bspawnSync)\b\s*\(?\s*" + _LITERAL
 )
+_PIPES: Final = re.compile(r"(?:\bprint\w*[^|;{}]*\|\s*&?\s*|%x|\bqx\s*)" + _LITERAL)
 _PIPED: Final = re.compile(_LITERAL + r"\s*\|&?\s*getline")
 _BACKQUOTED: Final = re.compile(r"`([^`$\\\n]+)`")
 _BRACED: Final = re.compile(r"(?:%x|\bqx\s*)[({\[]([^)}\]\n]+)[)}\]]")
-_WORDS: Final = re.compile(r"\(\s*\[\s*((?:" + _LITERAL + r"\s*,?\s*)+)\]")
+_WORDS: Final = re.compile(
+    r"\b(?:subprocess\.\w+|call|check_call|check_output|Popen|exec\w*|spawn\w*)\(\s*\[\s*((?:"
+    + _LITERAL
+    + r"\s*,?\s*)+)\]"
+)
 _DELETES: Final = re.compile(
     r"\b(?:rmtree|rmSync|rmdirSync|unlink\w*|remove|rmdir|rm_rf|rm_r|removedirs|delete)\b[^'\"\n]{0,12}" + _LITERAL
 )
@@ -44,10 +50,10 @@ def runs_code(program: str) -> bool:
 
 def mentioned(code: str) -> Iterator[Use]:
     """Texts that may be run (role `text`) and files that may be read, written or deleted."""
-    if len(code) > _MAX_CODE:
+    if len(code) > _MAX_CODE or (".exec(" in code and "child_process" not in code):
         return
     for role, patterns in (
-        ("text", (_RUNS, _PIPED, _BACKQUOTED, _BRACED)),
+        ("text", (_RUNS, _PIPES, _PIPED, _BACKQUOTED, _BRACED)),
         ("delete", (_DELETES,)),
         ("write", (_WRITES,)),
     ):

@@ -12,11 +12,11 @@ from typing import Final, Protocol
 from .commands import Collector
 from .word import Word
 
-_NAME: Final = re.compile(rb"(?<!-type )\b[A-Za-z0-9_]+")
+_NAME: Final = re.compile(rb"(?<!-type )(?<![./])\b[A-Za-z0-9_]+")
 _PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]))")
 _NUMERIC_VALUE: Final = (
     rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
-    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
+    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
 _REDEFINED: Final = re.compile(
@@ -45,6 +45,7 @@ class Names:
         self._collector = collector
         self._known: dict[str, Word] = {}
         self._fed: dict[str, Word] = {}
+        self._arrays: dict[str, Sequence[Word]] = {}
         self._given: Sequence[Word] | None = None
         self._mentions: Counter[bytes] | None = None
         self._numeric: dict[str, bool] = {}
@@ -65,6 +66,25 @@ class Names:
         if value is None:
             return self._surroundings.inherited(name, self)
         return value if self.mentions(name) == 1 else None
+
+    def array(self, name: str) -> Sequence[Word] | None:
+        """The items of an array that is set once, at the top, and only expanded as a whole behind that."""
+        lost = self._collector.lost
+        items = self._arrays.get(name)
+        if items is None or "names" in lost or f"${name}" in lost:
+            return None
+        whole = len(re.findall(rb"\$\{#?" + name.encode() + rb"\[[@*]\]\}", self.source))
+        return items if self.mentions(name) == 1 + whole else None
+
+    def associative(self, name: str) -> bool:
+        """Whether each mention of the name stands behind its only declaration, as an associative array, at the top."""
+        declared = re.search(rb"(?:\A|[;\n])\s*declare -A " + name.encode() + rb"(?=[=;\s]|\Z)", self.source)
+        lost = self._collector.lost
+        return (
+            declared is not None
+            and "names" not in lost
+            and re.search(rb"\b" + name.encode() + rb"\b", self.source[: declared.end() - len(name)]) is None
+        )
 
     def held(self, name: str) -> Word | None:
         """What the text sets the name to, once and to what is known."""
@@ -103,7 +123,7 @@ class Names:
             spans = b" ".join(_ARITHMETIC_SPAN.findall(self.source))
             within = len(re.findall(rb"(?<![$\w{])" + word + rb"\b", spans))
             within += len(re.findall(rb"\[" + word + rb"\]", self.source))
-            lets = b" ".join(re.findall(rb"\blet [\w=+*/% -]+", self.source))
+            lets = b" ".join(re.findall(rb"\blet [\"']?[\w=+*/%() -]+", self.source))
             within += len(re.findall(rb"(?<![$\w])" + word + rb"\b", lets))
             fed = rb"\bseq [0-9 -]+\| *while (?:IFS= )?read (?:-r )?" + word + rb" *[;\n]"
             within += len(re.findall(fed, self.source))

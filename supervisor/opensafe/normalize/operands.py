@@ -54,7 +54,7 @@ _FAMILIES: Final[dict[str, _Spec]] = {
     "xmllint": _spec("r", o="w", output="w", xpath="", encode="", pattern="", schema="r", relaxng="r", dtdvalid="r"),
     "file stat": _spec("r", c="", format="", printf="", m="r", F="", f="r"),
     "grep egrep fgrep zgrep rg ag ack pcregrep ugrep": _PATTERN,
-    "jq yq gojq": _spec("r", first="", f="r", from_file="r"),
+    "yq": _spec("r", first="", f="r", from_file="r"),
     "setfacl setcap chattr": _spec("w", m="", x="", first=""),
     "rm rmdir unlink srm wipe trash": _DELETE,
     "shred": _spec("wd", n="", s=""),
@@ -90,8 +90,9 @@ _SPECS: Final = {name: spec for names, spec in _FAMILIES.items() for name in nam
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s'\"<>()\[\]]*(?:\[[0-9a-fA-F:.]+\][^\s'\"<>()]*)?")
 _SILENT: Final = frozenset(
-    {"echo", "printf", "true", "false", ":", "test", "[", "cd", "export", "declare", "typeset", "local",
-     "readonly"}
+    {":", "[", "ack", "ag", "basename", "cd", "cut", "declare", "dirname", "echo", "egrep", "export",
+     "expr", "false", "fgrep", "grep", "jq", "local", "printf", "readonly", "rg", "sed", "test", "tr", "true",
+     "typeset", "zgrep"}
 )  # fmt: skip
 _WRITES_PLACE: Final = frozenset({"cp", "mv", "ln", "install"})
 _WRITES_BY_OPTION: Final = frozenset(
@@ -140,9 +141,29 @@ def _by_table(program: str, full: Full, args: Sequence[Word]) -> Iterator[Use]:
         return
     if program == "csplit" and names.isdisjoint({"f", "prefix"}):
         yield Use("write", Word("xx00"))
+    if program == "ln" and not names.isdisjoint({"s", "symbolic"}) and names.isdisjoint({"r", "relative"}):
+        place = next((value for name, value in parsed.options if name in ("t", "target-directory")), None)
+        yield from _symbolic(operands, place)
+        return
     if program == "chmod" and not names.isdisjoint(set("rwxXstugoa")):
         first = None
     yield from _in_order(program, full.rest, first, last, operands)
+
+
+def _symbolic(operands: Sequence[Word], place: Word | None) -> Iterator[Use]:
+    """`ln -s`: what the links point to lies beneath the directory of the link, not the current one."""
+    links = operands[-1:] if place is None and len(operands) > 1 else [place or Word(".")]
+    targets = operands[:-1] if place is None and len(operands) > 1 else operands
+    for link in links:
+        placed = place is not None or len(operands) == 1 or len(targets) > 1 or link.text.endswith("/")
+        yield Use("write", link)
+        name = link.text.rstrip("/").rpartition("/")[2]
+        for target in targets:
+            if placed or "." not in name.strip("."):
+                yield from _placed(link, target)
+            for directory in dict.fromkeys([link.text if placed else link.text.rstrip("/").rpartition("/")[0]]):
+                free = target.text[:1] in ("/", "~") or not directory or HOLE in directory or HOLE in target.text
+                yield Use("read", target if free else target.part(f"{directory}/{target.text}"))
 
 
 def _mktemp(options: Sequence[tuple[str, Word | None]], operands: Sequence[Word]) -> Iterator[Use]:
@@ -251,4 +272,15 @@ def _urls(program: str, args: Sequence[Word]) -> Iterator[Use]:
                 yield Use("host", Word(found[0] if anywhere else text[found.start() :]))
 
 
-_SPECIAL: Final = {**FILE_PROGRAMS, **NETWORK_PROGRAMS}
+def _ls(args: Sequence[Word]) -> Iterator[Use]:
+    """With -d only names and dates are shown, so a pattern reads no more than its directory."""
+    names_only = any(re.fullmatch(r"-[A-Za-z1]*d[A-Za-z1]*|--directory", word.text) for word in args)
+    for use in _by_spec("ls", _SPECS["ls"], args):
+        place, slash, name = use.word.text.rpartition("/")
+        if names_only and use.role == "read" and use.word.glob and not re.search(r"\w", name):
+            yield use._replace(word=Word(place + slash or "."))
+        else:
+            yield use
+
+
+_SPECIAL: Final = {**FILE_PROGRAMS, **NETWORK_PROGRAMS, "ls": _ls}

@@ -154,13 +154,23 @@ def split_options(words: Sequence[Word], valued: dict[str, str]) -> tuple[list[W
     return operands, options
 
 
+_OUTPUT: Final = re.compile(
+    r"-o|--?(?:[\w-]*[-_])?(?:out|output|dest|destination)(?:[-_]?(?:file|dir|path|directory))?|--prefix"
+)
+
+
 def path_like(args: Sequence[Word]) -> Iterator[Use]:
     """The reads of a program that is not known: every argument, or option's value, that looks like a path."""
+    writes = False
     for word in args:
         text = word.text
+        name, wrote, writes = "", writes, _OUTPUT.fullmatch(text) is not None
         if text.startswith("-"):
-            _, equals, text = text.partition("=")
+            name, equals, text = text.partition("=")
             if not equals:
                 continue
+            wrote = _OUTPUT.fullmatch(name) is not None
+        if wrote and "://" not in text and HOLE not in text and "/" in text:
+            yield Use("write", word.part(text))
         if "://" not in text and LOOKS_LIKE_PATH.match(text) and HOLE not in text:
             yield Use("read", word.part(text))

@@ -16,6 +16,13 @@ def assigned(name: str, value: Word) -> Word:
     return Word(f"{name}={value.text}")
 
 
+def in_loop(node: Node) -> bool:
+    """Whether a statement stands directly in the body of a `for` at the top of its text."""
+    body = node.parent
+    loop = body.parent if body is not None and body.type == "do_group" else None
+    return loop is not None and loop.type == "for_statement" and at_top(loop)
+
+
 def at_top(node: Node) -> bool:
     parent = node.parent
     if parent is not None and parent.type == "list" and parent.children[0] == node:  # first of `a && b`

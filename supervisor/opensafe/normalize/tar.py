@@ -52,7 +52,10 @@ def tar(args: Sequence[Word]) -> Iterator[Use]:
             top = value
     if creates:
         for word in parsed.operands:
-            yield Use("read", word if word.text[:1] == "/" or not place else word.part(f"{place}/{word.text}"))
+            member = word if word.text[:1] == "/" or not place else word.part(f"{place}/{word.text}")
+            yield Use("read", member)
+            if "remove-files" in names:
+                yield Use("delete", member)
     elif not names.isdisjoint(_EXTRACTS):
         yield Use("write", Word(place or "."))
         if top is not None and top.text:

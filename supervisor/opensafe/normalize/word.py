@@ -55,6 +55,12 @@ class Scope(Protocol):
     def numeric(self, name: str) -> bool:
         """Whether a variable holds nothing but a plain number, or nothing, whenever it is read."""
 
+    def array(self, name: str) -> Sequence[Word] | None:
+        """The items of an array, where they are known."""
+
+    def associative(self, name: str) -> bool:
+        """Whether the name is that of an associative array, so that a subscript is a plain text."""
+
     def arguments(self) -> Sequence[Word] | None:
         """What `"$@"` stands for, where it is known."""
 

@@ -50,6 +50,7 @@ class _Pieces:
 
 _BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
 _PLAIN_BRACES: Final = re.compile(r"[A-Za-z0-9_./,{}=:@%+~-]*")
+_ALL_ITEMS: Final = re.compile(r'"\$\{([A-Za-z_][A-Za-z0-9_]*)\[@\]\}"')
 _VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _SPLITS: Final = re.compile(r"[^*?\[\\\n\t]*\S[^*?\[\\\n\t]*")
 _GLOB: Final = re.compile(r"[*?\[]")
@@ -70,6 +71,11 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
     if source in _ALL_ARGUMENTS:
         arguments = scope.arguments()
         return [UNKNOWN] if arguments is None else list(arguments)
+    listed = _ALL_ITEMS.fullmatch(source)
+    if listed is not None:
+        items = scope.array(listed[1])
+        if items is not None:
+            return list(items)
     if kind in ("simple_expansion", "expansion"):
         parts = _split(source, scope)
         if parts is not None:

@@ -103,7 +103,6 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
     "ssh-agent": _Wrapper("aEt", "cDdks", keeps=True),
     "sshpass": _Wrapper("fdpP", "ev"),
     "entr": _Wrapper("", "acdnprsxz", keeps=True),
-    "parallel": _Wrapper("jaIN", "kmqtuvX0", "jobs", "", keeps=True),
     "npx": _Wrapper("pc", "yq", "package call", "yes no", keeps=True),
     "bunx": _Wrapper(keeps=True),
     "pipx": _Wrapper(keeps=True, skip=1),
@@ -309,6 +308,49 @@ def _alias(words: Sequence[Word]) -> Peeled | None:
     return Peeled(keeps=True, doubt="an alias", scripts=texts) if texts else None
 
 
+_HYPERFINE: Final = table(
+    "-iN w: m: M: r: u: L: n: P: S:! p: s: c: warmup: min-runs: max-runs: runs: setup: prepare: cleanup: conclude: "
+    "ignore-failure style: sort: time-unit: shell:! export-json:w export-csv:w export-markdown:w show-output output: "
+    "parameter-list:! parameter-scan:! command-name: input:r help version"
+)
+
+
+def _hyperfine(words: Sequence[Word]) -> Peeled:
+    """Each operand is a text for a shell."""
+    parsed = read_options(words[1:], _HYPERFINE)
+    around = {"p", "s", "c", "setup", "prepare", "cleanup", "conclude"}
+    texts = [value for name, value in parsed.options if name in around and value is not None]
+    writes = [value for name, value in parsed.options if name.startswith("export-") and value is not None]
+    odd = any(name in ("S", "shell", "L", "P") or name.startswith("parameter") for name, _ in parsed.options)
+    doubt = parsed.doubts[0] if parsed.doubts else "hyperfine with another shell or with parameters" if odd else None
+    return Peeled(scripts=(*parsed.operands, *texts), keeps=True, writes=tuple(writes), doubt=doubt)
+
+
+def _parallel(words: Sequence[Word]) -> Peeled | None:
+    """GNU parallel: the words before `:::` are a text for a shell, run for each item behind it."""
+    parsed = read_options(words[1:], _PARALLEL, first_ends=True)
+    texts = [word.text for word in parsed.operands]
+    at = next((at for at, text in enumerate(texts) if re.fullmatch(r":::{1,2}\+?", text)), len(texts))
+    items = texts[at + 1 :] if at < len(texts) and texts[at] == ":::" else []
+    template = " ".join(texts[:at])
+    if not template:
+        return Peeled(keeps=True, doubt="parallel runs what it is fed")
+    if "{" not in template:
+        template += " {}"
+    known = 0 < len(items) <= 16 and all(re.fullmatch(r"[\w./-]+", item) for item in items) and ":::" not in items
+    scripts = [template.replace("{}", item) for item in (items if known else [HOLE])]
+    doubt = parsed.doubts[0] if parsed.doubts else None
+    if any("{" in re.sub(r"\{\.\}|\{/\}|\{//\}|\{#\}", "", script) for script in scripts):
+        doubt = "parallel with a replacement that is not known"
+    return Peeled(scripts=tuple(map(Word, scripts)), keeps=True, doubt=doubt)
+
+
+_PARALLEL: Final = table(
+    "-kmqtuvX0 j: I: N: n: jobs: keep-order bar progress halt: tag line-buffer dry-run will-cite no-notice "
+    "null max-args: group ungroup verbose timeout: retries: eta"
+)
+
+
 def _typescript(words: Sequence[Word]) -> Peeled | None:
     for at, word in enumerate(words):
         found = re.match(r"-[a-z]*c|--command=?", word.text)
@@ -398,6 +440,8 @@ def _uv(words: Sequence[Word]) -> Peeled | None:
 
 _SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Peeled | None]]] = {
     ".": _source, "alias": _alias, "command": _command, "env": _env, "eval": _eval, "find": _find, "flock": _flock,
-    "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su, "sudo": _sudo, "trap": _trap,
+    "hyperfine": _hyperfine,
+    "parallel": _parallel, "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su,
+    "sudo": _sudo, "trap": _trap,
     "uv": _uv, "xargs": _xargs,
 }  # fmt: skip
