@@ -31,8 +31,6 @@ call(tool, facts) := {
 			"hosts": [],
 			"env": {},
 			"size": 0,
-			"content_opaque": false,
-			"tree": false,
 			"stdin": false,
 			"server": "",
 			"description_digest": "",

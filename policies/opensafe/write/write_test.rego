@@ -68,7 +68,7 @@ test_allow_tool_write_path_allowlist_null if {
 }
 
 test_block_tool_write_size_limit if {
-	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 68719476737}))
+	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 16777217}))
 	sample.blocked_by(verdict, "tool.write.size.limit")
 }
 
@@ -78,7 +78,7 @@ test_block_tool_write_size_limit_negative if {
 }
 
 test_allow_tool_write_size_limit if {
-	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 68719476736}))
+	verdict := sample.judge("write", sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 16777216}))
 	sample.allowed(verdict, "tool.write.size.limit")
 }
 
