@@ -147,9 +147,9 @@ class Warden:
                 return protocol.Done(request=number)
             case protocol.DeleteSandbox():
                 await self._lifecycle.delete(request.sandbox_id)
+                return protocol.Done(request=number)
             case protocol.Resize():
                 self._programs.resize(request.exec_id, request.terminal)
-                return protocol.Done(request=number)
                 return protocol.Done(request=number)
             case protocol.PauseSandbox():
                 await self._lifecycle.pause(request.sandbox_id)
