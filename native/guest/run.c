@@ -254,6 +254,15 @@ static void reap(void) {
     } while (pid > 0 || pid == -EINTR);
 }
 
+/* Which of its children is the program is told to whoever lists the processes, who can't see it otherwise. */
+static void name_leader(long leader) {
+    struct line name = {.length = 0};
+    line_text(&name, "run:");
+    line_number(&name, leader);
+    name.text[name.length] = '\0';
+    sys_prctl(PR_SET_NAME, (unsigned long)name.text, 0, 0);
+}
+
 static int give_up(const struct call *call, int report_fd) {
     send_report(report_fd, REPORT_SETUP_FAILED, call->stage, (int)-call->error, 0);
     return STATUS_SETUP_FAILED;
@@ -314,6 +323,7 @@ int guest_main(char **argv, char **environment) {
         sys_wait_any(&status, 0);
         return give_up(&call, report_fd);
     }
+    name_leader(leader);
     set_capabilities(0); /* removing cannot fail */
     /* The runner must not hold the program's streams open: their reader waits for end of file. */
     if (call.terminal) {

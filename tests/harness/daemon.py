@@ -41,7 +41,7 @@ class Daemon(PrivateDaemon):
         return sum('"kind":"start"' in line for line in self.ledger())
 
     def guest_processes(self, sandbox):
-        """Names of the processes in a sandbox, as its sentry tells them."""
+        """Names of the processes in a sandbox, as its sentry tells them; a runner's without its program's number."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
             control.connect(os.fspath(self.run / "runsc" / f"runsc-{sandbox}.sock"))
             control.sendall(json.dumps({"method": "containerManager.Processes", "arg": sandbox}).encode())
@@ -50,7 +50,7 @@ class Daemon(PrivateDaemon):
             while True:  # the answer has no terminator: it ends where it is JSON
                 answer += control.recv(65536)
                 with contextlib.suppress(ValueError):
-                    return sorted(process["cmd"] for process in json.loads(answer)["result"])
+                    return sorted(process["cmd"].partition(":")[0] for process in json.loads(answer)["result"])
 
     def remove(self):
         """Kill what runs, take the directories away, and say what was left behind in the kernel."""

@@ -36,6 +36,9 @@ class Warden(Protocol):
     async def kill(self, exec_id: str) -> object:
         """Kill its whole tree."""
 
+    async def signal(self, exec_id: str, number: int, *, whole_tree: bool) -> object:
+        """Signal it, or its whole tree."""
+
     async def resize(self, exec_id: str, terminal: Terminal) -> object:
         """Give its terminal another size."""
 
@@ -95,6 +98,11 @@ class Execution:
         """End the program; `why` is the outcome's detail."""
         self._why = self._why or why
         self._end(_Cause.CANCELLED)
+
+    async def signal(self, number: int, *, whole_tree: bool) -> None:
+        """Signal the program or its whole tree. Raises InvalidArgument for some signals, NotFound, Unavailable."""
+        await self.started.wait()
+        await self._warden.signal(self.exec_id, number, whole_tree=whole_tree)
 
     async def resize(self, terminal: Terminal) -> None:
         """Give the terminal another size. Raises InvalidArgument where there is none, NotFound when it has ended."""

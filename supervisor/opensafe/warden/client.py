@@ -119,6 +119,11 @@ class WardenClient:
         """Kill a program's whole tree; returns when it is empty. Raises NotFound."""
         await self.call(protocol.Kill(request=self.next_request(), exec_id=exec_id))
 
+    async def signal(self, exec_id: str, number: int, *, whole_tree: bool) -> None:
+        """Signal a program, or every process of its call. Raises NotFound, InvalidArgument, Unavailable."""
+        request = protocol.Signal(request=self.next_request(), exec_id=exec_id, signal=number, whole_tree=whole_tree)
+        await self.call(request)
+
     async def resize(self, exec_id: str, terminal: Terminal) -> None:
         """Give a program's terminal another size. Raises NotFound, InvalidArgument where it has none."""
         await self.call(protocol.Resize(request=self.next_request(), exec_id=exec_id, terminal=terminal))

@@ -7,7 +7,8 @@ up nothing. A packet that does not decode ends the connection: a peer that sends
 Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
-- Wait, Kill, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a lost run.
+- Wait, Kill, Signal, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a
+  lost run.
 - PauseSandbox, ResumeSandbox, AwaitLost  likewise.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
@@ -17,6 +18,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 Nothing here can name a host path, an OCI field, a flag, an address or another process.
 """
 
+import signal
 from typing import Annotated, Final
 
 import msgspec
@@ -104,6 +106,25 @@ class Kill(_Message, frozen=True):
     exec_id: Id
 
 
+#: What Signal can send, by number: what ends, stops, continues or tells, and nothing that reports a fault.
+SIGNALS: Final = {
+    int(one): one.name
+    for one in (
+        *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),
+        *(signal.SIGTERM, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+        signal.SIGWINCH,
+    )
+}
+
+
+class Signal(_Message, frozen=True):
+    """Signal a program, or all that runs below its runner as of one moment. Answer: Done."""
+
+    exec_id: Id
+    signal: int
+    whole_tree: bool
+
+
 class Resize(_Message, frozen=True):
     """Give the program's terminal another size. Answer: Done; InvalidArgument where it has none."""
 
@@ -149,6 +170,7 @@ Request = (
     | Start
     | Wait
     | Kill
+    | Signal
     | Resize
     | Status
     | Serving

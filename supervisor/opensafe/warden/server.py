@@ -36,6 +36,7 @@ FRONT: Final = frozenset(
         protocol.Resize,
         protocol.ResumeSandbox,
         protocol.Serving,
+        protocol.Signal,
         protocol.Start,
         protocol.Status,
         protocol.Wait,

@@ -148,6 +148,9 @@ class Warden:
             case protocol.DeleteSandbox():
                 await self._lifecycle.delete(request.sandbox_id)
                 return protocol.Done(request=number)
+            case protocol.Signal():
+                await self._programs.signal(request.exec_id, request.signal, whole_tree=request.whole_tree)
+                return protocol.Done(request=number)
             case protocol.Resize():
                 self._programs.resize(request.exec_id, request.terminal)
                 return protocol.Done(request=number)

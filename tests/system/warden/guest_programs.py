@@ -51,7 +51,7 @@ for name in os.listdir("/proc"):
             found.append(of(name))
         except OSError:
             pass
-found = [one for one in found if one[0] != "run"]
+found = [one for one in found if not one[0].startswith("run")]
 print(len(found), sum(state == "Z" for _, state in found), found[:5])
 """
 

@@ -100,9 +100,9 @@ async def test_only_what_is_below_the_runner_is_killed(box, direct):
     [runner] = [one.pid for one in processes if one.ppid == 0 and one.pid != 1]
     [leader] = [one.pid for one in processes if one.ppid == runner]
     for not_a_runner in (leader, 99999):
-        await direct.driver.kill_below(sandbox_id, not_a_runner)
+        assert await direct.driver.signal(sandbox_id, not_a_runner, 9, whole_tree=True) == 0
     assert await direct.driver.processes(sandbox_id) == processes
-    await direct.driver.kill_below(sandbox_id, runner)
+    assert await direct.driver.signal(sandbox_id, runner, 9, whole_tree=True) == 1
     assert (await running.end()).ended.value == 9
 
 

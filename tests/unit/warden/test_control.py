@@ -46,7 +46,7 @@ def sentry():
 async def test_the_benign_twin(sentry):
     answer = b'{"success":true,"err":"","result":[{"uid":0,"pid":1,"ppid":0,"cmd":"init","threads":[1]}]}'
     async with sentry(answer) as (driver, sandbox_id):
-        assert await driver.processes(sandbox_id) == (GuestProcess(1, 0),)
+        assert await driver.processes(sandbox_id) == (GuestProcess(1, 0, "init"),)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_a_resume_follows_a_sweep_that_fails(sentry):
 
     async with sentry(answer) as (driver, sandbox_id):
         with pytest.raises(DriverError):
-            await driver.kill_below(sandbox_id, 1)
+            await driver.signal(sandbox_id, 1, 9, whole_tree=True)
     assert asked == [0, 1, 2]
 
 
@@ -152,11 +152,11 @@ LISTED = b'{"success":true,"err":"","result":[{"pid":1,"ppid":0},{"pid":2,"ppid"
 async def test_a_process_that_is_gone_already_is_killed_enough(sentry):
     gone = b'{"success":false,"err":"no such process with PID 3"}'
     async with sentry(in_turn(OK, LISTED, gone, OK)) as (driver, sandbox_id):
-        await driver.kill_below(sandbox_id, 2)
+        await driver.signal(sandbox_id, 2, 9, whole_tree=True)
 
 
 async def test_a_signal_that_is_refused_is_a_driver_error(sentry):
     refused = b'{"success":false,"err":"permission denied"}'
     async with sentry(in_turn(OK, LISTED, refused, OK)) as (driver, sandbox_id):
         with pytest.raises(DriverError, match="permission denied"):
-            await driver.kill_below(sandbox_id, 2)
+            await driver.signal(sandbox_id, 2, 9, whole_tree=True)

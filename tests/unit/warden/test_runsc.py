@@ -6,7 +6,7 @@ import pytest
 
 from opensafe.errors import DriverError, HostUnsuitable
 from opensafe.warden.sandbox import runsc
-from opensafe.warden.sandbox.driver import GuestProcess, descendants
+from opensafe.warden.sandbox.driver import GuestProcess, descendants, targets
 
 HEADER = b"UID       PID       PPID      PGID      C         TTY       STIME     TIME      CMD\n"
 
@@ -56,19 +56,36 @@ async def test_a_runsc_that_is_missing_is_refused(tmp_path):
 
 def test_the_table_is_read():
     table = HEADER + b"990  1  0  1  0  ?  19:05  0s  init\n1000 5 4 5 0 ? 19:05 10ms sleep\n"
-    assert runsc._listed(table) == (GuestProcess(1, 0), GuestProcess(5, 4))
+    assert runsc._listed(table) == (GuestProcess(1, 0, "init"), GuestProcess(5, 4, "sleep"))
 
 
 def test_a_name_with_newlines_hides_nothing_and_forges_nothing():
     name = b"\n0 9 1 1 0 ? 1"  # 15 bytes at most
     assert len(name) <= 15
     table = HEADER + b"1000 5 4 5 0 ? 19:05 10ms " + name + b"\n1000 6 4 5 0 ? 19:05 10ms x\n"
-    assert runsc._listed(table) == (GuestProcess(5, 4), GuestProcess(6, 4))
+    assert runsc._listed(table) == (GuestProcess(5, 4), GuestProcess(6, 4, "x"))
 
 
 def test_a_table_of_something_else_is_a_driver_error():
     with pytest.raises(DriverError):
         runsc._listed(HEADER + b"a b c d e f g h i\n")
+
+
+@pytest.mark.parametrize(
+    ("runner_name", "found"),
+    [("run:3", (3,)), ("run:4", (4,)), ("run", ()), ("run:9", ()), ("run:6", ()), ("run:03", ()), ("", ())],
+)
+def test_the_program_is_the_one_that_its_runner_names_and_below_it(runner_name, found):
+    processes = [
+        GuestProcess(1, 0, "init"),
+        GuestProcess(2, 0, runner_name),
+        GuestProcess(3, 2, "run:4"),
+        GuestProcess(4, 3, "sh"),
+        GuestProcess(5, 0, "run:6"),
+        GuestProcess(6, 5, "other"),
+    ]
+    assert targets(processes, 2, whole_tree=False) == found
+    assert targets(processes, 2, whole_tree=True) == (3, 4)
 
 
 @pytest.mark.parametrize(

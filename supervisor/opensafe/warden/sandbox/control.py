@@ -11,7 +11,6 @@ waited for only so long.
 import asyncio
 import base64
 import contextlib
-import signal
 import socket
 import weakref
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ...errors import DriverError
-from .driver import Execution, GuestProcess, GuestProgram, descendants
+from .driver import Execution, GuestProcess, GuestProgram, targets
 from .layout import Layout
 
 #: An answer is a number or a short error, but for the process list: 32768 entries of some 200 bytes.
@@ -61,6 +60,7 @@ class _Answer(msgspec.Struct):
 class _Process(msgspec.Struct):
     pid: int
     ppid: int
+    cmd: str = ""
 
 
 class Connection:
@@ -225,15 +225,17 @@ class ControlDriver:
         async with self._connection(sandbox_id) as connection:
             await connection.call("containerManager.Resume", None, Any)
 
-    async def kill_below(self, sandbox_id: str, pid: int) -> None:
+    async def signal(self, sandbox_id: str, runner: int, number: int, *, whole_tree: bool) -> int:
         """See Driver. No task runs between the listing and the last signal, so nothing escapes."""
         async with self._connection(sandbox_id) as connection:
             await connection.call("containerManager.Pause", None, Any)
             try:
-                for below in descendants(await _processes(connection, sandbox_id), pid):
-                    await _kill(connection, sandbox_id, below)
+                found = targets(await _processes(connection, sandbox_id), runner, whole_tree=whole_tree)
+                for pid in found:
+                    await _signal(connection, sandbox_id, pid, number)
             finally:
                 await connection.call("containerManager.Resume", None, Any)
+        return len(found)
 
     @contextlib.asynccontextmanager
     async def _connection(self, sandbox_id: str) -> AsyncIterator[Connection]:
@@ -254,11 +256,11 @@ class ControlDriver:
 
 async def _processes(connection: Connection, sandbox_id: str) -> tuple[GuestProcess, ...]:
     listed = await connection.call("containerManager.Processes", sandbox_id, list[_Process], answer_max=_PROCESSES_MAX)
-    return tuple(GuestProcess(process.pid, process.ppid) for process in listed)
+    return tuple(GuestProcess(process.pid, process.ppid, process.cmd) for process in listed)
 
 
-async def _kill(connection: Connection, sandbox_id: str, pid: int) -> None:
-    arg = {"CID": sandbox_id, "Signo": int(signal.SIGKILL), "PID": pid, "Mode": _ONE_PROCESS}
+async def _signal(connection: Connection, sandbox_id: str, pid: int, number: int) -> None:
+    arg = {"CID": sandbox_id, "Signo": number, "PID": pid, "Mode": _ONE_PROCESS}
     try:
         await connection.call("containerManager.Signal", arg, Any)
     except DriverError as error:

@@ -3,10 +3,13 @@
 One conformance suite runs over both (tests/system/warden/test_driver_conformance.py).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, Protocol
 
 import msgspec
+
+#: What the runner calls itself, before the process id of its program (native/guest/run.c).
+_RUNNER_NAME: Final = "run:"
 
 
 class GuestProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +30,7 @@ class GuestProcess(msgspec.Struct, frozen=True):
 
     pid: int
     ppid: int
+    name: str = ""
 
 
 class Execution(Protocol):
@@ -61,11 +65,20 @@ class Driver(Protocol):
     async def resume(self, sandbox_id: str) -> None:
         """Let the guest go on after one `pause`; never without one."""
 
-    async def kill_below(self, sandbox_id: str, pid: int) -> None:
-        """SIGKILL to every process below a program that `execute` started, never to that program itself.
+    async def signal(self, sandbox_id: str, runner: int, number: int, *, whole_tree: bool) -> int:
+        """Signal the program under a runner that `execute` started, or all below it, never the runner; to how many.
 
         One sweep: what is forked while it goes on may escape a driver that can't stop the guest meanwhile.
         """
+
+
+def targets(processes: Collection[GuestProcess], runner: int, *, whole_tree: bool) -> tuple[int, ...]:
+    """Process ids of all that is below a runner, or of its program alone, which the runner's name tells."""
+    below = descendants(processes, runner)
+    if whole_tree:
+        return below
+    names = [one.name for one in processes if one.pid == runner]
+    return tuple(pid for pid in below if names == [f"{_RUNNER_NAME}{pid}"])
 
 
 def descendants(processes: Iterable[GuestProcess], root: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import logging
 import os
+import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,19 @@ from typing import Final
 
 import msgspec
 
-from ...errors import Conflict, InvalidArgument, LimitExceeded, NotFound, OpenSafeError, SandboxLost, SandboxPaused
+from ...errors import (
+    Conflict,
+    InvalidArgument,
+    LimitExceeded,
+    NotFound,
+    OpenSafeError,
+    SandboxLost,
+    SandboxPaused,
+    Unavailable,
+)
 from ...model.ids import is_own_id
 from ...model.sandbox import Launch, Terminal
+from .. import protocol
 from ..waiting import readable
 from . import layout, seccomp
 from .driver import Driver, Execution, GuestProgram
@@ -180,6 +191,27 @@ class Programs:
         except BrokenPipeError:
             raise NotFound("the program's terminal is closed", value=exec_id) from None
 
+    async def signal(self, exec_id: str, number: int, *, whole_tree: bool) -> None:
+        """Signal the program, or every process below its runner. Raises NotFound, InvalidArgument, Unavailable."""
+        if number not in protocol.SIGNALS:
+            allowed = ", ".join(f"{one} {name}" for one, name in protocol.SIGNALS.items())
+            raise InvalidArgument("this signal is not for sending", value=number, limit=allowed)
+        running = self._running.get(exec_id)
+        for pause in (*_SWEEP_AGAIN_S, 0.0):
+            if running is None or running.ended.done():
+                raise NotFound("there is no such program, or it has ended", value=exec_id)
+            async with running.sandbox.sweeping:
+                if await self._signal_once(running, number, whole_tree=whole_tree):
+                    return
+            # Still being set up, or just about to end.
+            await asyncio.wait((running.ended,), timeout=pause)
+        raise Unavailable("the program is not there yet to be signalled", value=exec_id, remedy="Repeat.")
+
+    async def _signal_once(self, running: _Running, number: int, *, whole_tree: bool) -> int:
+        return await self._driver.signal(
+            running.sandbox.sandbox_id, running.execution.pid, number, whole_tree=whole_tree
+        )
+
     async def kill_all(self) -> None:
         """Kill every program, side by side."""
         await asyncio.gather(*(self.kill(exec_id) for exec_id in tuple(self._running)))
@@ -254,7 +286,7 @@ class Programs:
                 attempt = 0
                 while not running.finished.done():
                     async with running.sandbox.sweeping:
-                        await self._driver.kill_below(running.sandbox.sandbox_id, running.execution.pid)
+                        await self._signal_once(running, signal.SIGKILL, whole_tree=True)
                     # Not before: the program would die of the hang-up.
                     running.hang_up()
                     await asyncio.wait((running.finished,), timeout=_SWEEP_AGAIN_S[attempt])

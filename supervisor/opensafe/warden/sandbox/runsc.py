@@ -18,7 +18,7 @@ import msgspec
 from ...errors import DriverError, HostUnsuitable
 from .. import process
 from . import seccomp
-from .driver import Execution, GuestProcess, GuestProgram, descendants
+from .driver import Execution, GuestProcess, GuestProgram, targets
 from .layout import Layout
 from .limits import Cgroup
 
@@ -121,14 +121,16 @@ class Runsc:
         """See Driver."""
         await self._run("resume", sandbox_id)
 
-    async def kill_below(self, sandbox_id: str, pid: int) -> None:
+    async def signal(self, sandbox_id: str, runner: int, number: int, *, whole_tree: bool) -> int:
         """See Driver. The command line signals no paused sandbox, so this is the driver that something may escape."""
-        for below in descendants(await self.processes(sandbox_id), pid):
+        found = targets(await self.processes(sandbox_id), runner, whole_tree=whole_tree)
+        for pid in found:
             try:
-                await self._run("kill", f"--pid={below}", sandbox_id, "KILL")
+                await self._run("kill", f"--pid={pid}", sandbox_id, str(number))
             except DriverError as error:
                 if "no such process" not in error.value:
                     raise
+        return len(found)
 
     def _argv(
         self,
@@ -244,6 +246,10 @@ def _listed(table: bytes) -> tuple[GuestProcess, ...]:
     """
     lines = (line.split() for line in table.splitlines()[1:])
     try:
-        return tuple(GuestProcess(int(line[1]), int(line[2])) for line in lines if len(line) >= _FIELDS_BEFORE_NAME)
+        return tuple(
+            GuestProcess(int(line[1]), int(line[2]), b" ".join(line[_FIELDS_BEFORE_NAME:]).decode("utf-8", "replace"))
+            for line in lines
+            if len(line) >= _FIELDS_BEFORE_NAME
+        )
     except ValueError as error:
         raise DriverError(f"runsc's process table is malformed ({error})") from error
