@@ -389,7 +389,10 @@ _plain(command) if {
 # METADATA
 # title: Subcommand
 # description: What stands behind a program's name and the options that are often before it.
-verb(command) := command.argv[1] if not startswith(command.argv[1], "-")
+verb(command) := command.argv[1] if {
+	not startswith(command.argv[1], "-")
+	not startswith(command.argv[1], "+")
+}
 
 else := [argument |
 	some at, argument in array.slice(command.argv, 0, 16)
@@ -401,6 +404,8 @@ _leads(command, at) if {
 	startswith(command.argv[at], "-")
 	_option(command.argv[at])
 }
+
+_leads(command, at) if startswith(command.argv[at], "+")
 
 # A setting of git that would start a program is opaque.
 _leads(command, at) if config.programs.leading[command.argv[at - 1]] == true

@@ -52,6 +52,7 @@ blocks contains hit.block(
 	some item in input.call.commands
 	some name, value in item.assignments
 	name in {"CLASSPATH", "GEM_PATH", "GOPATH", "LUA_PATH", "NODE_PATH", "PERL5LIB", "PYTHONPATH", "RUBYLIB"}
+	is_string(value)
 	not input.call.opaque == false
 	not _beneath(value)
 }

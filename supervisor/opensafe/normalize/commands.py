@@ -31,6 +31,7 @@ _MAX_CWDS: Final = 8
 _IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
 _LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
 _PROC_ROOT: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/root/(.+)")
+_REF_FORMAT: Final = re.compile(r"--format=%\((?:refname|objectname)(?::[\w=]+)?\)")
 _QUOTES: Final = re.compile(r"[\\'\"]")
 _MAX_ITEMS: Final = 64
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
@@ -435,7 +436,8 @@ def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
         named = all(word.glob and re.search(r"\*\.\w+$", word.text) for word in operands)
         return operands if named or "-d" in texts else None
     if program == "git" and texts[:1] and texts[0] in ("branch", "for-each-ref", "rev-list", "tag"):
-        return [REF]
+        formats = [text for text in texts if text.startswith(("--format", "--pretty"))]
+        return [REF] if all(_REF_FORMAT.fullmatch(text) for text in formats) else None
     if program == "find" and not any(
         text in ("-printf", "-exec", "-execdir", "-ls", "-ok", "-okdir") for text in texts
     ):

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from tree_sitter import Node
 
-from .expansions import counts, descend, is_plain_arithmetic
+from .expansions import KEY, counts, descend, is_plain_arithmetic
 from .word import HOLE, Scope, Word
 from .words import ENDS_WORD, read_words
 
@@ -23,7 +23,8 @@ class Sliced(Scope, Protocol):
 
 def check_subscript(scope: Sliced, node: Node) -> None:
     index = scope.slice(node).partition("[")[2].removesuffix("]")
-    if not is_plain_arithmetic(index, scope):
+    name = scope.slice(node).partition("[")[0]
+    if not (KEY.fullmatch(index) and scope.associative(name)) and not is_plain_arithmetic(index, scope):
         scope.doubt("a subscript that may not be a number, which may run commands")
     descend(node, scope)
 

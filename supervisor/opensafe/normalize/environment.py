@@ -84,13 +84,13 @@ _HARMLESS: Final = frozenset(
         "LESSCHARSET",
     ]
 )
-_SEARCHES: Final = frozenset(
-    {"CARGO_TARGET_DIR", "CLASSPATH", "GOBIN", "GOCACHE", "GOPATH", "NODE_PATH", "PERL5LIB", "PYTHONPATH",
-     "PYTHONPYCACHEPREFIX", "RUBYLIB"}
-)  # fmt: skip
+_SEARCHES: Final = frozenset({"CLASSPATH", "GOBIN", "GOPATH", "NODE_PATH", "PERL5LIB", "PYTHONPATH", "RUBYLIB"})
+#: Put behind a directory of one's own (`PYTHONPATH=src:$PYTHONPATH`), they hold nothing unless the call sets them.
+UNSET: Final = frozenset({"CLASSPATH", "NODE_PATH", "PERL5LIB", "PYTHONPATH", "RUBYLIB"})
+_OUTPUTS: Final = frozenset({"CARGO_TARGET_DIR", "GOCACHE", "GOTMPDIR", "PYTHONPYCACHEPREFIX"})
 _NOTHING: Final = frozenset({"", "0", "1", "cat", "true", "false", ":"})
 _BENEATH: Final = re.compile(
-    r"(?:(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)(?::(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)*"
+    r"(?:(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)(?::(?:/workspace|(?!/)[\w.-]+)(?:/[\w.-]+)*/?)*:?"
 )
 _COMPILER: Final = re.compile(
     r"(?:ccache )?(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|cpp|ld|lld|ld\.lld|mold|ar|llvm-ar|musl-gcc)(?:-[0-9]+)?"
@@ -137,6 +137,8 @@ def changes_behaviour(name: str, value: str | None) -> bool:
         return not _COMPILER.fullmatch(value)
     if value is not None and name in _TUNES:
         return not all(map(_TUNES[name].fullmatch, value.split()))
-    if value is not None and name in _SEARCHES:  # the workspace's own code
+    if value is not None and name in _OUTPUTS and value.startswith("/tmp/"):  # noqa: S108  the guest's
+        return ".." in value
+    if value is not None and name in _SEARCHES | _OUTPUTS:  # the workspace's own code
         return ".." in value or not _BENEATH.fullmatch(value)
     return True

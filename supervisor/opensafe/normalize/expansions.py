@@ -31,15 +31,18 @@ _ARITHMETIC: Final = re.compile(
 )  # fmt: skip
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COUNTS: Final = re.compile(
-    r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|grep\s+-c\s+(?:[\w'\"^.-]+|'[^'\n]*'|\"[^\"$`\n]*\")(?:\s+\"\$\w+\"|\s+[\w./-]+|\s*<\s*[\w./-]+)?"
+    r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|grep\s+-c\s+(?:[\w'\"^.-]+|'[^'\n]*'|\"[^\"$`\n]*\")(?:\s+\"\$\w+\"|\s+[\w./-]+|\s*<\s*[\w./-]+)?"
     r"|nproc|date\s+\+%s|id\s+-u|stat\s+-c\s*%[sY]\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|seq\s+[\s\d]+)\s*"
 )
 _NAMES: Final = re.compile(
     r"git describe(?: --?[\w=]+)*|date(?: -u)?(?: ['\"]?\+[%\w:.][-%\w:.]*['\"]?)"
-    r"|git rev-parse(?: --short(?:=\d+)?)? HEAD|nproc|uname(?: -[smr])?"
+    r"|git rev-parse(?: --short(?:=\d+)?| --verify| --abbrev-ref)* [\w./~^]+|git merge-base [\w./~^-]+ [\w./~^-]+"
+    r"|git branch --show-current|git symbolic-ref --short HEAD"
+    r"|git log -1 --(?:format|pretty)=['\"]?(?:format:)?%[hH]['\"]?"
+    r"|nproc|uname(?: -[smr])?"
     r"|whoami|hostname|id -u?n?u?"
 )
-_KEY: Final = re.compile(r"[\w.-]+|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$[0-9]")
+KEY: Final = re.compile(r"[\w.-]+|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$[0-9]")
 _FILTERED: Final = re.compile(
     r"(echo|basename) \"\$\{?([A-Za-z_]\w*)\}?\"(?: \.\w+)?"
     r"(?: \| (?:tr '?[\w:\[\] -]+'? '?[\w:\[\]]+'?|cut -d ?'?[._-]'? -f ?\d|sed '?s/[^/']*/[\w&-]*/g?'?))*"
@@ -128,7 +131,7 @@ def _is_modelled(source: str, scope: Scope) -> bool:
     subscript = _SUBSCRIPT.match(rest)
     if subscript is not None:
         name = head[0].lstrip("${#")
-        keyed = _KEY.fullmatch(subscript[1]) is not None and scope.associative(name)
+        keyed = KEY.fullmatch(subscript[1]) is not None and scope.associative(name)
         if subscript[1] not in ("@", "*") and not keyed and not is_plain_arithmetic(subscript[1], scope):
             return False
         rest = rest[subscript.end() :]

@@ -9,7 +9,7 @@ from .awk import awk
 from .environment import changes_behaviour
 from .find import find
 from .git import git
-from .options import Use, path_like, read_options, table
+from .options import LOOKS_LIKE_PATH, Use, path_like, read_options, table
 from .sed import sed
 from .tar import tar
 from .word import HOLE, UNKNOWN, Word
@@ -24,10 +24,18 @@ def dd(args: Sequence[Word]) -> Iterator[Use]:
             yield Use("write", UNKNOWN)
 
 
+_CMAKE_TOOLS: Final = frozenset(
+    {"capabilities", "cat", "compare_files", "copy", "copy_directory", "copy_if_different", "echo", "make_directory",
+     "md5sum", "rename", "sha256sum", "touch"}
+)  # fmt: skip
+
+
 def cmake(args: Sequence[Word]) -> Iterator[Use]:
     """`cmake -E copy …` is a tool box of its own; a script given with -P is the workspace's."""
     for option, value in pairwise([*args, UNKNOWN]):
-        if option.text == "-E":
+        if option.text == "-E" and value.text in _CMAKE_TOOLS:
+            yield from (Use("write", word) for word in args if LOOKS_LIKE_PATH.match(word.text))
+        elif option.text == "-E":
             yield Use("doubt", Word("a tool of its own"))
         elif option.text in ("-B", "--build", "--install", "--prefix"):
             yield Use("write", value)

@@ -145,14 +145,15 @@ def find_items(args: Sequence[Word]) -> list[Word]:
 
 
 def _each_named(texts: Sequence[str]) -> bool:
-    """Whether every alternative of an expression restricts the name; brackets are followed by none."""
-    if not {",", "!", "-not", "("}.isdisjoint(texts):
-        return False
+    """Whether every alternative of an expression restricts the name. What is negated does not."""
     alternatives: list[list[str]] = [[]]
-    for text in texts:
+    for before, text in pairwise(["", *texts]):
+        if text == "," or (text == "(" and before in ("!", "-not")):
+            return False
         if text in ("-o", "-or"):
             alternatives.append([])
-        alternatives[-1].append(text)
+        elif before not in ("!", "-not"):
+            alternatives[-1].append(text)
     return all(not {"-name", "-iname"}.isdisjoint(one) for one in alternatives)
 
 

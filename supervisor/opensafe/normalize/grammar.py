@@ -39,7 +39,9 @@ _SHELL_SETS: Final = re.compile(
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _READS_LINES: Final = re.compile(rb"while (?:IFS= )?read -r (?:-d '' )?([a-z_][a-z_0-9]*) *[;\n]")
 _PLAIN_NAME: Final = re.compile(r"\w[\w.-]*")
-_TEMPORARY: Final = re.compile(rb"\$\(mktemp(?: -d)?\)|`mktemp(?: -d)?`")
+_TEMPORARY: Final = re.compile(
+    rb"\$\(mktemp(?: -d)?(?: (?:-t )?(?:/tmp/[\w-]+\.?|(?<=-t )[\w-]+\.?)X{3,}[\w.]*)?\)|`mktemp(?: -d)?`"
+)
 MAX_WORDS: Final = 4096
 MAX_ITEMS: Final = 64
 
@@ -458,7 +460,7 @@ class Text(Names):
                     self._assignment(child)
                 else:
                     items += read_words(child, self)
-            top = at_top(node) and node.parent is not None and node.parent.type in ("program", "list")
+            top = at_top(node) and node.parent is not None and node.parent.type == "program"
             if top and name not in self._known and len(items) <= MAX_ITEMS and all(item.known for item in items):
                 self._arrays[name] = items
             return name, UNKNOWN

@@ -271,7 +271,7 @@ _JS_PROCESS: Final = frozenset(
 _PART: Final = r"(?:[^/\\\n@`$({]|\\[^\n]|\$(?=[/|)])|\$[0-9&]|\((?!\?[?{p])|\{[0-9]+(?:,[0-9]*)?\})*"
 _PERL_CHANGE: Final = rf"s/{_PART}/{_PART}/[gimsx]*"
 _PERL_VALUE: Final = (
-    rf"(?:\$_|\$\.|\$0|\$[a-z]\w*|\$F\[-?[0-9]+\]|'[^'\\]*'|\"(?:[^\"\\$@]|\\[nt\"\\]|\$_|\$[a-z]\w*+(?![\[{{(:>-]))*\"|[0-9]+"
+    rf"(?:\$_|\$\.|\$0|\$[a-z]\w*|\$F\[-?[0-9]+\]|'[^'\\]*'|\"(?:[^\"\\$@]|\\[nt\"\\]|\$_|\$[0-9&]|\$[a-z]\w*+(?![\[{{(:>-]))*\"|[0-9]+"
     rf"|m?/{_PART}/[imsx]*|\$\]|\$\^V)"
 )
 _PERL_STATEMENT: Final = (
@@ -328,6 +328,8 @@ def _perl(code: str) -> bool:
 def _javascript(code: str) -> bool:
     declared = set(re.findall(r"\b(?:const|let|var)\s+([A-Za-z_]\w*)", code))
     declared |= set(re.findall(r"\b([A-Za-z_]\w*)\s*=>", code))
+    for several in re.findall(r"\b(?:const|let|var)\s+[\[{]([\w\s,]+)[\]}]|\(([\w\s,]+)\)\s*=>", code):
+        declared |= set(re.findall(r"[A-Za-z_]\w*", " ".join(several)))
     at, base, before = 0, "", ""
     while at < len(code):
         token = _JS_TOKEN.match(code, at)
@@ -454,4 +456,16 @@ def _py_member(base: str, name: str) -> bool:
     return name not in sys.stdlib_module_names or name in _PY_MODULES - {"os", "sys"} or name in ("path", "test")
 
 
-_LANGUAGES: Final = {"python": _python, "javascript": _javascript, "perl": _perl}
+_RUBY: Final = re.compile(
+    r"""\s*(?:puts|print|p)[ (]\s*(?:[0-9]+(?:\.\.\.?[0-9]+)?|[()\[\],+*/%<>=!-]|\s|'[^'\\]*'|"[^"\\\#]*"|\(&?:[\w+*]+\)
+    |\.(?:sum|sort|map|inspect|to_[sifa]|reverse|join|uniq|min|max|size|length|upcase|downcase|capitalize|first|last
+    |reduce|inject|select|reject|zip|flatten|count|even\?|odd\?|round|abs|gcd|lcm|pow|digits|chars|split|strip)(?![\w(]*\w*\s*\{))+""",
+    re.VERBOSE,
+)
+
+
+def _ruby(code: str) -> bool:
+    return _trivial(code) or (len(code) < 512 and _RUBY.fullmatch(code) is not None)
+
+
+_LANGUAGES: Final = {"ruby": _ruby, "python": _python, "javascript": _javascript, "perl": _perl}

@@ -12,17 +12,20 @@ from typing import Final, Protocol
 from .commands import Collector
 from .word import Word
 
-_NAME: Final = re.compile(rb"(?<!-type )(?<![./])\b[A-Za-z0-9_]+")
+_NAME: Final = re.compile(rb"(?<!-type )(?<![./\\])\b[A-Za-z0-9_]+")
 _PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]))")
 _NUMERIC_VALUE: Final = (
     rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
-    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*[\w./-]+)?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
+    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
 _REDEFINED: Final = re.compile(
-    rb"\b(?:wc|nproc|date|grep|id|stat|git|seq|pwd|uname|whoami|hostname)\s*\(\s*\)|\bfunction\b"
+    rb"\b(?:wc|nproc|date|grep|id|stat|git|seq|pwd|uname|whoami|hostname|basename|echo|tr|cut|sed)\s*\(\s*\)|\bfunction\b"
 )
 
+_SETS_LATER: Final = re.compile(
+    rb"(?:^|[;&|\n({]\s*|\b(?:do|then|else|while)\s+|IFS=\S*\s+)(?:\.|source|eval|read|readarray|mapfile|printf\s+-v)\s"
+)
 _MAX_NUMBERS: Final = 64
 
 
@@ -90,7 +93,9 @@ class Names:
         """What the text sets the name to, once and to what is known."""
         value = self._known.get(name)
         lost = self._collector.lost
-        return value if value is not None and self.mentions(name) == 1 and f"${name}" not in lost else None
+        if _SETS_LATER.search(self.source) or not lost.isdisjoint(("names", f"${name}")):
+            return None
+        return value if value is not None and self.mentions(name) == 1 else None
 
     def arguments(self) -> Sequence[Word] | None:
         """The arguments of the function whose body is walked, where each is one known word."""

@@ -268,6 +268,8 @@ def _urls(program: str, args: Sequence[Word]) -> Iterator[Use]:
             before = text[: found.start()]
             if found[0].endswith("://") and program not in NETWORK_PROGRAMS:
                 continue  # a scheme alone, as in a pattern of grep
+            if before == "--grep=":
+                continue
             if anywhere or not before or before.endswith(("=", ",", "@")):
                 yield Use("host", Word(found[0] if anywhere else text[found.start() :]))
 

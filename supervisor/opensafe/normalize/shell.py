@@ -12,7 +12,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Parser, Tree
 
 from .commands import Collector, ShellParse, Simple
-from .environment import DEFAULT_CWD, GUEST_ENV
+from .environment import DEFAULT_CWD, GUEST_ENV, UNSET
 from .grammar import Text
 from .names import Names
 from .options import Use
@@ -193,6 +193,8 @@ class _Walk:
                     held = outer.held(name) if outer is not scope else None
                     if held is not None and not scope.mentions(name):
                         return held
+        if value is None and scope.assigning == name in UNSET:
+            value = ""
         mentions = sum(other.mentions(name) for other in dict.fromkeys((*self._scopes, scope)))
         # `PATH=DIR:$PATH`: the one mention is the assignment that is being read
         own = scope.assigning == name and mentions == 1 and not self.collector.repeats
