@@ -139,5 +139,24 @@ def guest(
     return wat(text.encode())
 
 
+def compile_bomb(functions: int = 100_000) -> bytes:
+    """A valid module that packs into a few kilobytes and takes compilers gigabytes and half a minute.
+
+    It is all functions of a thousand locals each (WebAssembly Core 1.0, section 5).
+    """
+    body = b"\x01\xe8\x07\x7e" + b"\x20\x00\x20\x01\x7e\x21\x02" * 5 + b"\x0b"
+    entry = _leb(len(body)) + body
+    sections = {1: b"\x01\x60\x00\x00", 3: _leb(functions) + bytes(functions), 10: _leb(functions) + entry * functions}
+    return b"\0asm\1\0\0\0" + b"".join(
+        bytes([number]) + _leb(len(content)) + content for number, content in sections.items()
+    )
+
+
+def _leb(number: int) -> bytes:
+    """LEB128 of a number that is not negative."""
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + _leb(rest) if rest else bytes([low])
+
+
 def _quoted(text: str) -> str:
     return "".join(f"\\{byte:02x}" for byte in text.encode())

@@ -1,13 +1,14 @@
 """Shadow: what a candidate bundle, or a rule that the site put in shadow, would have said. It decides nothing.
 
-A reader of the audit log: a decision is looked at once it is durable, so nothing here stands in a call's way. Each is
-judged on the candidate in a thread of its own; WebAssembly runs without the interpreter's lock. Whoever falls more
-than a bounded number of decisions behind skips them and counts them. A restart ends it: a candidate is not state.
+A reader of the audit log: a decision is looked at once it is durable, so nothing here stands in a call's way. The
+candidate is verified and compiled in a process that is bounded and ends. Each decision is judged on it in a thread of
+this process, within an engine's deadline and memory; WebAssembly runs without the interpreter's lock. Whoever falls
+more than a bounded number of decisions behind skips them and counts them. A restart ends it: a candidate is not state.
 """
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -25,6 +26,7 @@ from opensafe.policy.compare import deciding_ids, difference
 from opensafe.policy.engine import Engine
 from opensafe.policy.manifest import Bundle as LoadedBundle
 from opensafe.policy.rejudge import JUDGED, judge_on_candidate
+from opensafe.policy.reload import Loaded
 
 #: Either role may start and stop a candidate.
 SHADOWING: Final = frozenset({"operator", "reviewer"})
@@ -44,8 +46,7 @@ _IN_SHADOW: Final = b'"shadow":[{'
 
 _log = structlog.get_logger()
 
-Load = Callable[[bytes], LoadedBundle]
-Start = Callable[[LoadedBundle], Engine]
+Load = Callable[[bytes], Awaitable[Loaded]]
 
 
 class _Running(msgspec.Struct):
@@ -76,11 +77,10 @@ class _Running(msgspec.Struct):
 class Shadow:
     """Owns the candidate's engine and the thread that asks it. `watch` is the task that reads; `close` frees."""
 
-    def __init__(self, log: AuditLog, load: Load, start: Start) -> None:
-        """`load` verifies a bundle, signature and all; `start` makes the engine of one that was."""
+    def __init__(self, log: AuditLog, load: Load) -> None:
+        """`load` verifies a bundle, signature and all, and makes its engine; it keeps the work out of this process."""
         self._log = log
         self._load = load
-        self._start = start
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="shadow")
         self._running: _Running | None = None
         self._changing = asyncio.Lock()
@@ -97,20 +97,17 @@ class Shadow:
         Raises NotPermitted, Conflict (one runs already), LimitExceeded (too large, too slow), BundleRefused.
         """
         _require_role(principal)
-        loop = asyncio.get_running_loop()
         async with self._changing:
             if self._running is not None:
                 revision = self._running.bundle.revision
                 raise Conflict("a candidate runs in shadow already", value=revision, remedy="Stop it first.")
-            content = await _take_in(pieces)
-            bundle = await loop.run_in_executor(self._thread, self._load, content)
-            engine = await loop.run_in_executor(self._thread, self._start, bundle)
+            loaded = await self._load(await _take_in(pieces))
             self._samples.clear()
-            running = _Running(engine, bundle, principal.name, now_us(), Counter(), Counter(), Counter())
+            running = _Running(loaded.engine, loaded.bundle, principal.name, now_us(), Counter(), Counter(), Counter())
             try:
                 await self._log.append(self._record("started", running, principal.name))
             except AuditError:
-                engine.close()
+                loaded.engine.close()
                 raise
             self._running = running
         return running.report()

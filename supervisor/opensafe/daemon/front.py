@@ -12,7 +12,6 @@ sockets closed, log closed.
 
 import asyncio
 import contextlib
-import functools
 import pathlib
 import signal
 import socket
@@ -46,9 +45,6 @@ from opensafe.gate import Gate
 from opensafe.model.calls import Principal
 from opensafe.model.ids import now_us
 from opensafe.model.records import Bundle, DaemonRecord
-from opensafe.policy.bundle import load
-from opensafe.policy.engine import Engine
-from opensafe.policy.keys import trust
 from opensafe.policy.preparer import Preparer
 from opensafe.policy.reload import Loader
 from opensafe.state.store import Store
@@ -81,13 +77,6 @@ class Front:
         own = state / "front"
         cache = own / "cache"
         cache.mkdir(mode=0o700, exist_ok=True)
-        load_bundle = functools.partial(load, trusted=trust(self._keys), cache_dir=cache)
-        make_engine = functools.partial(
-            Engine,
-            deadline_ms=config.policy.deadline_ms,
-            memory_bytes=config.policy.memory_bytes,
-            cache_dir=cache,
-        )
         warden = WardenClient(socket.socket(fileno=connection))
         stack.push_async_callback(warden.close)
         tracing = Tracing.configured(config.telemetry.otlp_endpoint, own, config.telemetry.file_bytes, __version__)
@@ -121,7 +110,7 @@ class Front:
         refusals = Refusals(log, caps.refusals_per_s)
         approved = Approved(judge, sessions, reviews, tracing, principals)
         permits = Permits(judge, log, store, sessions, reviews, approved, refusals, tracing, caps, flow)
-        shadow = Shadow(log, load_bundle, make_engine)
+        shadow = Shadow(log, loader.load_candidate)
         stack.push_async_callback(shadow.close)
         bans = Bans(log, store, principals)
         gate = Gate(

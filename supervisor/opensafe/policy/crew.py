@@ -4,8 +4,8 @@ A worker takes one job and ends. To fork it and to touch its memory for the firs
 that where nothing else goes on one stands by: forked, and rehearsed with the bundle that was prepared last and found
 good. Nothing that was refused is ever looked at twice, and no worker is waited for that is not ready.
 
-A job that hangs is ended by its worker's alarm. All end with the process that waits, and that one with its parent's end
-of the socket.
+A job that hangs is ended by its worker's alarm, one that swells by its limits (confine.py). All end with the process
+that waits, and that one with its parent's end of the socket.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from opensafe.errors import OpenSafeError
 
 from . import keys, native, site
 from .bundle import load
+from .confine import confine
 from .job import DEADLINE_S, Job, Prepared, Refused
 from .native import Tier
 
@@ -165,6 +166,7 @@ def _work(end: socket.socket, rehearsal: bytes) -> NoReturn:
     """The life of a worker. It ends well where the bundle is good."""
     status = _OTHER
     try:
+        confine()
         if rehearsal:
             signal.alarm(DEADLINE_S)
             _prepare(rehearsal)
@@ -175,7 +177,7 @@ def _work(end: socket.socket, rehearsal: bytes) -> NoReturn:
             signal.alarm(DEADLINE_S)
             result = _prepare(data)
             _answer(descriptors[0], msgspec.msgpack.encode(result))
-            status = _GOOD if isinstance(result, Prepared) else _OTHER
+            status = _GOOD if isinstance(result, Prepared) and not _decode(data).candidate else _OTHER
     finally:
         os._exit(status)
 

@@ -12,12 +12,16 @@ DEADLINE_S: Final = 4
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One bundle to prepare. keys: trusted public keys in PEM. optimise: by the optimising compiler, however long."""
+    """One bundle to prepare. keys: trusted public keys in PEM. optimise: by the optimising compiler, however long.
+
+    candidate: it will not be in force, so that nothing is rehearsed with it.
+    """
 
     path: str
     keys: tuple[str, ...]
     cache: str
     optimise: bool = False
+    candidate: bool = False
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag=True):

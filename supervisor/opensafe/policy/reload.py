@@ -10,7 +10,7 @@ import msgspec
 from opensafe.errors import BundleRefused
 
 from .engine import Engine
-from .job import Job
+from .job import Job, Prepared
 from .location import archived_path
 from .manifest import Bundle
 from .native import Tier
@@ -59,14 +59,35 @@ class Loader:
         bundle = prepared.bundle
         if bundle.digest != digest:
             raise BundleRefused("archive: another bundle than was offered", value=bundle.digest, limit=digest)
+        return self._loaded(prepared)
+
+    async def load_candidate(self, content: bytes) -> Loaded:
+        """Verify a bundle that came from a client and make an engine. Raises BundleRefused, PolicyError.
+
+        One at a time. This process looks at none of its bytes: only what came of them is data here.
+        """
+        path = self._cache.parent / "candidate"
+        try:
+            path.write_bytes(content)
+            return self._loaded(
+                await self._preparer.prepare(
+                    Job(path=str(path), keys=self._keys, cache=str(self._cache), candidate=True)
+                )
+            )
+        except OSError as error:
+            raise BundleRefused(f"the candidate can't be kept: {error.strerror}", value=path.name) from error
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _loaded(self, prepared: Prepared) -> Loaded:
         engine = Engine(
-            bundle,
+            prepared.bundle,
             deadline_ms=self._deadline_ms,
             memory_bytes=self._memory_bytes,
             cache_dir=self._cache,
             tier=prepared.tier,
         )
-        return Loaded(bundle=bundle, engine=engine, quick=prepared.tier is Tier.QUICK)
+        return Loaded(bundle=prepared.bundle, engine=engine, quick=prepared.tier is Tier.QUICK)
 
 
 def _identity(pem: str) -> str:

@@ -10,7 +10,8 @@ from opensafe.errors import Conflict, NotPermitted, OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from opensafe.policy import archive
-from opensafe.policy.manifest import ALLOWED, SIGNATURE
+from opensafe.policy.manifest import ALLOWED, SIGNATURE, WASM
+from tests.harness.policy import compile_bomb, repack
 
 
 @pytest.fixture
@@ -105,6 +106,26 @@ async def test_a_candidate_must_be_signed(reviewer, bundles):
     with pytest.raises(OpenSafeError):
         await reviewer.start_shadow(b"no bundle")
     assert (await reviewer.get_shadow()).candidate is None
+
+
+async def test_a_candidate_that_is_a_bomb_ends_its_own_process_and_no_other(daemon, agent, reviewer, session, bundles):
+    front = daemon.child("front")
+    members = archive.unpack(bundles["same"].read_bytes(), ALLOWED)
+    bomb = repack(members | {WASM: compile_bomb()})
+    assert len(bomb) < 1 << 20
+    starting = asyncio.create_task(reviewer.start_shadow(bomb))
+    judged = 0
+    while not starting.done():  # calls go on meanwhile
+        assert (await agent.decide(session, "Bash", {"command": "ls"})).action is Action.ALLOW
+        judged += 1
+    assert judged > 1
+    with pytest.raises(OpenSafeError, match="ended without a result"):
+        await starting
+    assert (await reviewer.get_shadow()).candidate is None
+    assert daemon.child("front") == front
+    assert list((daemon.state / "front").glob("candidate*")) == []
+    twin = await reviewer.start_shadow(bundles["same"].read_bytes())
+    assert (await reviewer.stop_shadow()).revision == twin.revision
 
 
 async def test_an_agent_may_neither_start_nor_see_it(agent, bundles):

@@ -16,6 +16,7 @@ from opensafe.model.facts import ClassTables
 from opensafe.model.records import Bundle, DecisionRecord
 from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.manifest import Bundle as LoadedBundle
+from opensafe.policy.reload import Loaded
 from tests.harness.policy import question
 
 REVIEWER = Principal(name="reviewer", roles=("reviewer",))
@@ -67,12 +68,12 @@ class Stage:
         self.path = path
         self.candidate = candidate
         self.log = AuditLog(os.open(path, os.O_WRONLY | os.O_APPEND), path, lambda *_: None)
-        self.shadow = shadow.Shadow(self.log, self._load, lambda _: candidate)
+        self.shadow = shadow.Shadow(self.log, self._load)
 
-    def _load(self, content):
+    async def _load(self, content):
         if content != b"bundle":
             raise BundleRefused("no bundle")
-        return BUNDLE
+        return Loaded(bundle=BUNDLE, engine=self.candidate, quick=True)
 
     async def start(self, pieces=(b"bun", b"dle")):
         async def arriving():

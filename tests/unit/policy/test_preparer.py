@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from opensafe.errors import BundleRefused
 from opensafe.policy import native, sign
+from opensafe.policy.confine import MEMORY
 from opensafe.policy.job import Job
 from opensafe.policy.native import Tier
 from opensafe.policy.preparer import Preparer
@@ -62,6 +63,11 @@ def until(done: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+def limits_of(pid: int) -> str:
+    """Its rlimits as text."""
+    return pathlib.Path(f"/proc/{pid}/limits").read_text()
+
+
 def standing_by(preparer: Preparer) -> int:
     """The worker that waits for a job, once it does: blocked in recvmsg."""
 
@@ -96,6 +102,12 @@ async def test_after_a_good_one_a_worker_stands_by_and_takes_the_next_job(prepar
     assert standing_by(preparer) != first
 
 
+async def test_a_worker_is_confined(preparer: Preparer, job_of: JobOf) -> None:
+    await preparer.prepare(job_of())
+    limits = limits_of(standing_by(preparer))
+    assert f"Max data size             {MEMORY}" in limits
+
+
 async def test_what_was_refused_is_not_rehearsed(preparer: Preparer, job_of: JobOf, bad: pathlib.Path) -> None:
     for path in (bad, bad):
         with pytest.raises(BundleRefused):
@@ -103,6 +115,15 @@ async def test_what_was_refused_is_not_rehearsed(preparer: Preparer, job_of: Job
     until(lambda: not workers_of(preparer))
     await asyncio.sleep(0.5)  # several times as long as the lull
     assert workers_of(preparer) == []
+
+
+async def test_a_candidate_is_not_rehearsed(preparer: Preparer, job_of: JobOf) -> None:
+    await preparer.prepare(job_of(candidate=True))
+    until(lambda: not workers_of(preparer))
+    await asyncio.sleep(0.5)  # as above
+    assert workers_of(preparer) == []
+    await preparer.prepare(job_of())
+    assert standing_by(preparer)
 
 
 async def test_a_worker_that_stands_by_takes_a_bad_bundle_as_well(
