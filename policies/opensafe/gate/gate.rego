@@ -13,6 +13,7 @@ import data.opensafe.connection
 import data.opensafe.delete
 import data.opensafe.egress as egress_rules
 import data.opensafe.exec as exec_rules
+import data.opensafe.files as files_rules
 import data.opensafe.link
 import data.opensafe.program
 import data.opensafe.read as read_rules
@@ -55,6 +56,14 @@ write := verdict.of("write", _every_call("write") | _writes, _asked | write_rule
 list := verdict.of("list", _every_call("list") | read_rules.blocks, _asked, read_rules.list_allows)
 
 # METADATA
+# title: gate/files
+# description: >-
+#   Names and trees: removing, moving, making directories, watching, downloading, unpacking. Whatever the call reads,
+#   writes and deletes is judged like a command's.
+# entrypoint: true
+files := verdict.of("files", _every_call("files") | _files, _asked | write_rules.reviews, files_rules.allows)
+
+# METADATA
 # title: gate/tool
 # description: Tools that the site or another server offers; whatever their facts show is judged like a command's.
 # entrypoint: true
@@ -94,6 +103,8 @@ _paths := ((((read_rules.blocks | read_rules.command_blocks) | write_rules.block
 _network := budget.network_blocks | session.sequence_blocks
 
 _command_reviews := ((bash_rules.reviews | exec_rules.reviews) | write_rules.reviews) | session.taint_reviews
+
+_files := (read_rules.blocks | write_rules.blocks) | delete.blocks
 
 _writes := (write_rules.blocks | write_rules.tool_blocks) | secret.content_blocks
 

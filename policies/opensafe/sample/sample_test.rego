@@ -31,6 +31,8 @@ call(tool, facts) := {
 			"hosts": [],
 			"env": {},
 			"size": 0,
+			"content_opaque": false,
+			"tree": false,
 			"stdin": false,
 			"server": "",
 			"description_digest": "",

@@ -62,3 +62,8 @@ test_allow_tool_write_secret_block_commit if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`git`, `commit`, `-m`, `rotate the deployment key`])]))
 	sample.allowed(verdict, "tool.write.secret.block")
 }
+
+test_allow_tool_write_secret_block_content_that_follows if {
+	facts := {"arguments": {}, "content_opaque": true, "writes": [sample.path("/workspace/a", ["workspace"])], "size": 10}
+	sample.allowed(sample.judge("write", sample.call("Write", facts)), "tool.write.secret.block")
+}

@@ -17,7 +17,7 @@ import data.opensafe.hit
 blocks(family) := {hit.block(
 	"tool.unknown.deny", "high",
 	$"{_name} is no tool of the family {family}", _name,
-	"Call a registered tool by its exact name: Bash, Exec, Read, Write, List, or one that the site registered.",
+	"Call a registered tool by its exact name, such as Bash, Read or Write, or one that the site registered.",
 )} if {
 	not _belongs(family)
 }

@@ -85,9 +85,28 @@ _approved if {
 	input.approval.approver != input.principal.name
 }
 
-_grant(family, "allow") := object.union(config.grants[family], {"network": [host.name | some host in _hosts]})
+_grant(family, "allow") := object.union(_granted(family), {"network": [host.name | some host in _hosts]})
 
 _grant(_, action) := {} if action != "allow"
+
+# A tree's members are not known here. What it must leave out goes with the grant: the patterns of these classes.
+_granted(family) := object.union(config.grants[family], {"paths": {
+	"hold_read": _patterns(config.grants[family].paths.hold_read),
+	"hold_write": _patterns(config.grants[family].paths.hold_write),
+}}) if {
+	_tree
+}
+
+_granted(family) := object.union(object.remove(config.grants[family], ["paths"]), {"paths": {
+	"read": config.grants[family].paths.read,
+	"write": config.grants[family].paths.write,
+}}) if {
+	not _tree
+}
+
+_tree if input.call.tree == true
+
+_patterns(classes) := sort({pattern | some class in classes; some pattern in config.paths[class]})
 
 _hosts := object.get(input, ["call", "hosts"], [])
 

@@ -92,8 +92,8 @@ reviews contains hit.review(
 #   threat: D2
 tool_blocks contains hit.block(
 	"tool.write.size.limit", "medium",
-	$"{_size} bytes are more than {config.ceilings.write_bytes}", _size,
-	$"Write at most {config.ceilings.write_bytes} bytes a call.",
+	$"{_size} bytes are more than {_most}", _size,
+	$"Write at most {_most} bytes a call.",
 ) if {
 	not _small
 }
@@ -131,7 +131,13 @@ _clear(path, class) if {
 
 _small if {
 	input.call.size >= 0
-	input.call.size <= config.ceilings.write_bytes
+	input.call.size <= _most
 }
+
+_most := config.ceilings.write_bytes if not _streamed
+
+_most := config.ceilings.streamed_bytes if _streamed
+
+_streamed if input.call.content_opaque == true
 
 _size := object.get(input, ["call", "size"], "unknown")

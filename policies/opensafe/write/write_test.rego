@@ -136,3 +136,13 @@ test_missing_tool_write_binary_review if {
 	verdict := sample.judge("write", sample.without(sample.call("Write", {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 10}), "/call/writes/0/classes"))
 	sample.blocked_by(verdict, "tool.write.path.allowlist")
 }
+
+test_block_tool_write_size_limit_streamed if {
+	facts := {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 68719476737, "content_opaque": true}
+	sample.blocked_by(sample.judge("write", sample.call("Write", facts)), "tool.write.size.limit")
+}
+
+test_allow_tool_write_size_limit_streamed if {
+	facts := {"writes": [sample.path("/workspace/a", ["workspace"])], "size": 1073741824, "content_opaque": true}
+	sample.allowed(sample.judge("write", sample.call("Write", facts)), "tool.write.size.limit")
+}

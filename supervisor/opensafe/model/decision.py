@@ -37,10 +37,15 @@ class RuleHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """Roots that the file tools may read and write beneath. A program is bound by mounts, uid and filter instead."""
+    """Roots that the file tools may read and write beneath. A program is bound by mounts, uid and filter instead.
+
+    hold_read, hold_write: patterns of paths, as in ClassTables, that a tree leaves out when it is read or written.
+    """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    hold_read: tuple[str, ...] = ()
+    hold_write: tuple[str, ...] = ()
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,7 +51,11 @@ class HostFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the rules may know of the call's arguments."""
+    """Everything the rules may know of the call's arguments.
+
+    content_opaque: content will be written that can't be judged, because it comes after the decision. tree: the paths
+    stand for all that lies beneath them.
+    """
 
     commands: tuple[Command, ...] = ()
     reads: tuple[PathFact, ...] = ()
@@ -62,6 +66,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     opaque: bool = False
     opaque_reasons: tuple[str, ...] = ()
     size: int = 0
+    content_opaque: bool = False
+    tree: bool = False
 
 
 class ClassTables(msgspec.Struct, frozen=True, kw_only=True):

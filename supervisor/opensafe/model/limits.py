@@ -30,7 +30,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Limits of one call: deadline, output, and guest rlimits that lie below the sandbox's cgroup limits."""
 
     wall_ms: Annotated[int, msgspec.Meta(ge=50, le=3_600_000)] = 120_000
-    output_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 * _GIB)] = 64 * _MIB
+    output_bytes: Annotated[int, msgspec.Meta(ge=1, le=64 * _GIB)] = 64 * _MIB
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 128
     #: Less than the sandbox's memory: a process that asks for too much is refused, and the sandbox stays.
     address_space_bytes: Annotated[int, msgspec.Meta(ge=16 * _MIB, le=1024 * _GIB)] = 768 * _MIB

@@ -36,6 +36,8 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     stdin: bool = False
     server: str = ""
+    content_opaque: bool = False
+    tree: bool = False
     description_digest: str = ""
     pinned_digest: str = ""
     risk: str = ""

@@ -20,7 +20,8 @@ from .environment import DEFAULT_CWD, GUEST_ENV
 from .facts import from_parse, one_path
 from .paths import resolve
 from .shell import parse_argv, parse_shell
-from .tools import DEFAULT_REGISTRY, MAX_ARGUMENT, Registry, Sealed, ToolSpec
+from .tool_spec import Sealed, ToolSpec
+from .tools import DEFAULT_REGISTRY, MAX_ARGUMENT, Registry
 from .urls import parse_host
 
 MAX_TOOLS: Final = 256

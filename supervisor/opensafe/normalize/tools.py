@@ -8,14 +8,13 @@ but as one whole argv or env element.
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 import jsonschema_rs
-import msgspec
 
-from opensafe.errors import InvalidArgument, LimitExceeded, NotPermitted, UnknownTool
+from opensafe.errors import InvalidArgument, LimitExceeded, UnknownTool
 from opensafe.model.calls import Program, ToolCall
 from opensafe.model.canonical import MAX_SAFE_INTEGER, digest
 from opensafe.model.decision import Grant
@@ -23,37 +22,17 @@ from opensafe.model.facts import ClassTables, Facts
 
 from .arguments import parse_object, pointer
 from .environment import DEFAULT_CWD, GUEST_ENV
-from .facts import from_parse, one_path
-from .paths import MAX_PATH, contains, relative, resolve
+from .facts import from_parse
+from .file_tools import FILE_TOOLS
+from .paths import MAX_PATH, resolve
 from .secrets import NAMES, shapes
 from .shell import parse_argv, parse_shell
+from .tool_spec import TIMEOUT, Sealed, ToolSpec, object_schema, program_of
 
 MAX_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN less the final NUL
 MAX_ARGV_ENV: Final = 256 * 1024
 MAX_ENV: Final = 128
 MAX_ARGV: Final = 4096
-FILE_HELPER: Final = "/.opensafe/file"
-
-Sealed = Mapping[str, Any]
-
-
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
-
-    risk, server, pinned, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
-    """
-
-    name: str
-    description: str
-    schema: dict[str, Any]
-    entrypoint: str
-    facts: Callable[[Sealed, ClassTables], Facts]
-    program: Callable[[Sealed, Grant], Program]
-    bulk: tuple[str, ...] = ()
-    risk: str = ""
-    server: str = ""
-    pinned: str = ""
-    elsewhere: bool = False
 
 
 class Registry:
@@ -173,8 +152,9 @@ def _check_meaning(sealed: Sealed) -> None:
     cwd = sealed.get("cwd", DEFAULT_CWD)
     if resolve(cwd, "/") != cwd:
         raise InvalidArgument("/cwd is not clean", value=cwd, remedy=f"Use {resolve(cwd, '/')}.")
-    if "path" in sealed:
-        resolve(sealed["path"], DEFAULT_CWD)
+    for name in ("path", "to"):
+        if name in sealed:
+            resolve(sealed[name], DEFAULT_CWD)
     argv = sealed["argv"] if "argv" in sealed else [sealed["command"]] if "command" in sealed else []
     total = 0
     for text in (*argv, *(f"{name}={value}" for name, value in sealed.get("env", {}).items())):
@@ -229,70 +209,19 @@ def _exec_facts(sealed: Sealed, tables: ClassTables) -> Facts:
     return from_parse(parse, tables, env=env, size=sum(len(text.encode("utf-8")) for text in argv))
 
 
-def _read_facts(sealed: Sealed, tables: ClassTables) -> Facts:
-    return Facts(reads=(one_path(resolve(sealed["path"], DEFAULT_CWD), tables),))
-
-
-def _write_facts(sealed: Sealed, tables: ClassTables) -> Facts:
-    return Facts(writes=(one_path(resolve(sealed["path"], DEFAULT_CWD), tables),), size=_content_seal(sealed)["bytes"])
-
-
-def _content_seal(sealed: Sealed) -> dict[str, Any]:
-    """`bytes`, `sha256` and `shapes` of a Write's content."""
-    seal: dict[str, Any] = sealed["content"] if "content" in sealed else sealed["content_base64"]
-    return seal
-
-
 # Programs
 
 
 def _bash_program(sealed: Sealed, _grant: Grant) -> Program:
-    return _program(("/bin/bash", "--noprofile", "--norc", "-c", sealed["command"]), sealed)
+    return program_of(("/bin/bash", "--noprofile", "--norc", "-c", sealed["command"]), sealed)
 
 
 def _exec_program(sealed: Sealed, _grant: Grant) -> Program:
-    return _program(tuple(sealed["argv"]), sealed)
-
-
-def _read_program(sealed: Sealed, grant: Grant) -> Program:
-    place = _place(sealed, grant.paths.read, "read")
-    ranges = [text for name in ("offset", "length") if name in sealed for text in (f"--{name}", str(sealed[name]))]
-    return _program((FILE_HELPER, "read", *place, *ranges), sealed)
-
-
-def _write_program(sealed: Sealed, grant: Grant) -> Program:
-    place = _place(sealed, grant.paths.write, "written")
-    seal = _content_seal(sealed)
-    options = ("--mode", sealed.get("mode", "0644"), "--max", str(seal["bytes"]), "--sha256", seal["sha256"])
-    return _program((FILE_HELPER, "write", *place, *options), sealed)
-
-
-def _list_program(sealed: Sealed, grant: Grant) -> Program:
-    place = _place(sealed, grant.paths.read, "read")
-    most = ("--max", str(sealed["max_entries"])) if "max_entries" in sealed else ()
-    return _program((FILE_HELPER, "list", *place, *most), sealed)
-
-
-def _program(argv: tuple[str, ...], sealed: Sealed) -> Program:
-    return Program(argv=argv, env={**GUEST_ENV, **sealed.get("env", {})}, cwd=sealed.get("cwd", DEFAULT_CWD))
-
-
-def _place(sealed: Sealed, roots: tuple[str, ...], done: str) -> tuple[str, str]:
-    """The longest granted root that holds the path, and the path beneath it."""
-    path = resolve(sealed["path"], DEFAULT_CWD)
-    holding = [root for root in (resolve(root, "/") for root in roots) if contains(root, path)]
-    if not holding:
-        raise NotPermitted(
-            f"no granted root holds what is to be {done}", value=path, limit=", ".join(roots) or "no root at all",
-            remedy="Name a path beneath a granted root.",
-        )  # fmt: skip
-    root = max(holding, key=len)
-    return root, relative(root, path)
+    return program_of(tuple(sealed["argv"]), sealed)
 
 
 # The tools
 
-_PATH: Final = {"type": "string", "minLength": 1, "maxLength": MAX_PATH}
 _CWD: Final = {"type": "string", "minLength": 1, "maxLength": MAX_PATH, "pattern": "^/"}
 _ENV: Final = {
     "type": "object",
@@ -300,13 +229,7 @@ _ENV: Final = {
     "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 256},
     "additionalProperties": {"type": "string"},
 }
-_TIMEOUT: Final = {"type": "integer", "minimum": 50, "maximum": 3_600_000}
-_COUNT: Final = {"type": "integer", "minimum": 0, "maximum": MAX_SAFE_INTEGER}
-_RUN: Final = {"cwd": _CWD, "env": _ENV, "timeout_ms": _TIMEOUT}
-
-
-def _object(required: list[str], properties: dict[str, Any], **more: object) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
+_RUN: Final = {"cwd": _CWD, "env": _ENV, "timeout_ms": TIMEOUT}
 
 
 DEFAULT_REGISTRY: Final = Registry(
@@ -314,7 +237,7 @@ DEFAULT_REGISTRY: Final = Registry(
         ToolSpec(
             name="Bash",
             description="Run a shell text with bash in the sandbox.",
-            schema=_object(["command"], {"command": {"type": "string", "minLength": 1}, **_RUN}),
+            schema=object_schema(["command"], {"command": {"type": "string", "minLength": 1}, **_RUN}),
             entrypoint="gate/bash",
             facts=_bash_facts,
             program=_bash_program,
@@ -322,7 +245,7 @@ DEFAULT_REGISTRY: Final = Registry(
         ToolSpec(
             name="Exec",
             description="Run one program with exactly these arguments, without a shell.",
-            schema=_object(
+            schema=object_schema(
                 ["argv"],
                 {
                     "argv": {
@@ -339,41 +262,6 @@ DEFAULT_REGISTRY: Final = Registry(
             facts=_exec_facts,
             program=_exec_program,
         ),
-        ToolSpec(
-            name="Read",
-            description="Read a file, or the part of it from `offset` of `length` bytes.",
-            schema=_object(["path"], {"path": _PATH, "offset": _COUNT, "length": {**_COUNT, "minimum": 1}}),
-            entrypoint="gate/read",
-            facts=_read_facts,
-            program=_read_program,
-        ),
-        ToolSpec(
-            name="Write",
-            description="Write a whole file: text as `content`, bytes as `content_base64`; `mode` is octal.",
-            schema=_object(
-                ["path"],
-                {
-                    "path": _PATH,
-                    "content": {"type": "string"},
-                    "content_base64": {"type": "string"},
-                    "mode": {"type": "string", "pattern": "^0[0-7]{3}$"},
-                },
-                oneOf=[{"required": ["content"]}, {"required": ["content_base64"]}],
-            ),
-            entrypoint="gate/write",
-            facts=_write_facts,
-            program=_write_program,
-            bulk=("content", "content_base64"),
-        ),
-        ToolSpec(
-            name="List",
-            description="List a directory's entries, at most `max_entries`.",
-            schema=_object(
-                ["path"], {"path": _PATH, "max_entries": {"type": "integer", "minimum": 1, "maximum": 10_000}}
-            ),
-            entrypoint="gate/list",
-            facts=_read_facts,
-            program=_list_program,
-        ),
+        *FILE_TOOLS,
     )
 )

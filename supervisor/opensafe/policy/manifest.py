@@ -29,8 +29,8 @@ MEMBERS: Final = (CONFIG, RULES, VECTORS, WASM)  # beside the manifest, which li
 ALLOWED: Final = frozenset((SIGNATURE, MANIFEST, TOOLS, *MEMBERS))
 #: Every bundle answers these.
 ENTRYPOINTS: Final = (
-    "gate/bash", "gate/canary", "gate/egress", "gate/exec", "gate/list", "gate/read", "gate/runtime", "gate/sandbox",
-    "gate/tool", "gate/write",
+    "gate/bash", "gate/canary", "gate/egress", "gate/exec", "gate/files", "gate/list", "gate/read", "gate/runtime",
+    "gate/sandbox", "gate/tool", "gate/write",
 )  # fmt: skip
 
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]

@@ -60,7 +60,8 @@ def _bounded(decision: Decision) -> None:
     programs = () if isinstance(grant.programs, str) else grant.programs
     if isinstance(grant.programs, str) and grant.programs != "any":
         raise EvaluationFailed("the grant's programs are neither a list nor `any`", value=grant.programs)
-    for names in (grant.network, programs, grant.paths.read, grant.paths.write):
+    held = (grant.paths.hold_read, grant.paths.hold_write)
+    for names in (grant.network, programs, grant.paths.read, grant.paths.write, *held):
         if len(names) > MAX_NAMES or any(not 0 < len(name) <= MAX_TEXT for name in names):
             raise EvaluationFailed("the grant is too large", value=len(names), limit=MAX_NAMES, remedy=_REMEDY)
     if any(not path.startswith("/") for path in (*grant.paths.read, *grant.paths.write)):

@@ -29,6 +29,8 @@ def test_names_and_entrypoints() -> None:
         "Read": "gate/read",
         "Write": "gate/write",
         "List": "gate/list",
+        "Stat": "gate/list",
+        **dict.fromkeys(("Watch", "Remove", "Move", "Mkdir", "Download", "Upload"), "gate/files"),
     }
 
 

@@ -68,13 +68,19 @@ _FATAL: Final = _names("""
 
 #: What the static `/.opensafe/file` makes. It opens nothing but beneath its root, hence openat2 and not openat.
 _FILE: Final = _names("""
-    close close_range execve exit exit_group fchmod fcntl fsync getdents64 getrandom mkdirat newfstatat openat
-    openat2 pread64 read readlinkat renameat2 rt_sigprocmask rt_sigreturn statx umask unlinkat write
+    close close_range execve exit exit_group fchmod fcntl fsync ftruncate getdents64 getrandom mkdirat newfstatat
+    openat openat2 pread64 pwrite64 read readlinkat renameat2 rt_sigprocmask rt_sigreturn statx umask unlinkat write
+""")
+
+#: And for trees and watches. The working directory names a directory to inotify, which knows no descriptors.
+_TREE: Final = _FILE | _names("""
+    fchdir inotify_add_watch inotify_init1 inotify_rm_watch linkat symlinkat utimensat
 """)
 
 PROFILES: Final = {
     "default": Profile(allowed=_GENERAL, conditional=_BY_ARGUMENT, unavailable=_PROBED, fatal=_FATAL),
     "file": Profile(allowed=_FILE, fatal=_FATAL),
+    "tree": Profile(allowed=_TREE, fatal=_FATAL),
 }
 
 #: The host calls that the runsc tree makes (traced over its life cycle, together with runsc's own filter sources):

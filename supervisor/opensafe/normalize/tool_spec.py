@@ -1,0 +1,45 @@
+"""What a tool is to the registry, and the pieces that several tools' schemas and programs are made of."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from opensafe.model.calls import Program
+from opensafe.model.decision import Grant
+from opensafe.model.facts import ClassTables, Facts
+
+from .environment import DEFAULT_CWD, GUEST_ENV
+
+Sealed = Mapping[str, Any]
+
+TIMEOUT: Final = {"type": "integer", "minimum": 50, "maximum": 3_600_000}
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
+
+    risk, server, pinned, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
+    """
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    entrypoint: str
+    facts: Callable[[Sealed, ClassTables], Facts]
+    program: Callable[[Sealed, Grant], Program]
+    bulk: tuple[str, ...] = ()
+    risk: str = ""
+    server: str = ""
+    pinned: str = ""
+    elsewhere: bool = False
+
+
+def object_schema(required: list[str], properties: dict[str, Any], **more: object) -> dict[str, Any]:
+    """The schema of an object with these properties and no others."""
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
+
+
+def program_of(argv: tuple[str, ...], sealed: Sealed) -> Program:
+    """`argv` in the environment and directory that the call asks for."""
+    return Program(argv=argv, env={**GUEST_ENV, **sealed.get("env", {})}, cwd=sealed.get("cwd", DEFAULT_CWD))
