@@ -11,7 +11,7 @@ from opensafe.model.decision import Grant
 from opensafe.model.facts import Facts
 from opensafe.model.limits import CallLimits
 from opensafe.model.policy_input import CallInput
-from opensafe.model.sandbox import Asked, Launch
+from opensafe.model.sandbox import Launch
 from opensafe.normalize.tool_spec import ToolSpec
 from opensafe.normalize.tools import Registry
 
