@@ -199,6 +199,22 @@ async def test_it_survives_a_restart(own_daemon, approved, forget):
         await agent.finish(session, permit.permit, DONE)
 
 
+async def test_a_daemon_that_stops_does_not_wait_for_reviewers(own_daemon):
+    daemon = own_daemon()
+    async with daemon.client() as agent:
+        session = await agent.create_session("tester")
+        waiting = asyncio.create_task(agent.begin(session, "install", "Bash", INSTALL, wait_for_review=True))
+        async with daemon.client("reviewer") as reviewer:
+            async for review in reviewer.watch_reviews():
+                if review.session_id == session:
+                    break
+        assert await asyncio.to_thread(daemon.stop) == 0
+        assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], errors.OpenSafeError)
+    daemon.start()
+    async with daemon.client() as agent:
+        assert await park(agent, session) == review.review_id
+
+
 async def test_parked_permits_count_for_the_cap_of_reviews(own_daemon):
     daemon = own_daemon(caps="parked_reviews = 1")
     async with daemon.client() as agent, daemon.client("reviewer") as reviewer:
