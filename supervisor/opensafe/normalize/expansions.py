@@ -38,7 +38,7 @@ _NAMES: Final = re.compile(
     r"git describe(?: --?[\w=]+)*|date(?: -u)?(?: ['\"]?\+[%\w:.][-%\w:.]*['\"]?)"
     r"|git rev-parse(?: --short(?:=\d+)?| --verify| --abbrev-ref)* [\w./~^]+|git merge-base [\w./~^-]+ [\w./~^-]+"
     r"|git branch --show-current|git symbolic-ref --short HEAD"
-    r"|git log -1 --(?:format|pretty)=['\"]?(?:format:)?%[hH]['\"]?"
+    r"|git log -1 --(?:format|pretty)=['\"]?(?:format:)?%[hH]['\"]?(?: -- [\w./-]+)?"
     r"|nproc|uname(?: -[smr])?"
     r"|whoami|hostname|id -u?n?u?"
 )

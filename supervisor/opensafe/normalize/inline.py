@@ -263,6 +263,7 @@ _JS_BANNED: Final = frozenset(
 _JS_REQUIRE: Final = re.compile(
     r"""\(\s*(['"])(?:(?:\./)+(?:[\w-]+/)*[\w.-]+|path|util|url|os|assert|querystring|semver|(?:node:)?(?:path|util|url|os))\1\s*\)"""
 )
+_JS_BEFORE_LISTS: Final = frozenset({"const", "let", "var", "of", "in", "return"})
 _JS_PLACE: Final = re.compile(r"\s*[0-9]+\s*\]")
 _JS_PROCESS: Final = frozenset(
     {"version", "versions", "argv", "platform", "arch", "cwd", "exit", "uptime", "memoryUsage", "pid"}
@@ -351,7 +352,11 @@ def _javascript(code: str) -> bool:
             at = found.end()
         elif name == "process" and code[at : at + 1] != ".":
             return False
-        looks_into = token["index"] and (before[-1:].isalnum() or before[-1:] in ")]'\"`_")
+        looks_into = (
+            token["index"]
+            and before not in _JS_BEFORE_LISTS
+            and (before[-1:].isalnum() or (before[-1:] or " ") in ")]'\"`_")
+        )
         if looks_into and not _JS_PLACE.match(code, at):
             return False
         base = name or ""

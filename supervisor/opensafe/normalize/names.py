@@ -15,7 +15,7 @@ from .word import Word
 _NAME: Final = re.compile(rb"(?<!-type )(?<![./\\])\b[A-Za-z0-9_]+")
 _PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]))")
 _NUMERIC_VALUE: Final = (
-    rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
+    rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$(?:SECONDS|EPOCHSECONDS|RANDOM)(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
     rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")

@@ -37,6 +37,7 @@ _INVISIBLE: Final = re.compile(
 _GLUED_CONTINUATION: Final = re.compile(r"[^\s\\;&|(]\\\n\S|\\\\\n")
 _KEEPS_CONTINUATION: Final = re.compile(r"'|#|<<|\\\\\n")  # without these bash drops every backslash-newline
 _HERE_DOCUMENT: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:(?:.*\n)*?[ \t]*\2(?=\n|\Z)|.*\Z)")
+_HERE_START: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
 _SOCKET: Final = re.compile(r"/dev/(?:tcp|udp)/[A-Za-z0-9_.:-]+/[A-Za-z0-9]+")
 _NUMBER: Final = re.compile(r"(?:-?[0-9]{1,18})?")
 _BASH: Final = frozenset({"bash", "rbash", "eval", "trap", "coproc"})
@@ -79,6 +80,28 @@ def _settled(cwd: str, env: Mapping[str, str], walk: Callable[["_Walk"], None]) 
     if second.collector.lost_too_late:
         second.collector.doubt("what a loop changes was relied on before")
     return second.collector.result()
+
+
+def _distinct_ends(text: str) -> str:
+    """The text with other words for the ends of here-documents with which one of their lines begins, as SQL's `S` may.
+
+    The grammar takes such a line for the end. What the documents hold is not changed.
+    """
+    for found in list(_HERE_START.finditer(text))[:16]:
+        word = found[2]
+        body = text[found.end() :].split("\n")[1:]
+        end = next((at for at, line in enumerate(body) if line.lstrip("\t") == word), None)
+        if end is None or not any(line.startswith(word) for line in body[:end]):
+            continue
+        other = f"{word}_END_{len(text)}"
+        start = text.find(found[0])
+        if other in text or text.count(found[0]) != 1:
+            continue
+        head, tail = text[: start + len(found[0])], text[start + len(found[0]) :]
+        lines = tail.split("\n")
+        lines[end + 1] = lines[end + 1].replace(word, other)
+        text = head[: len(head) - len(found[0])] + found[0].replace(word, other) + "\n".join(lines)
+    return text
 
 
 def _parse(source: bytes, most: int) -> tuple[Tree | None, int]:
@@ -138,6 +161,8 @@ class _Walk:
             collector.doubt("a line continuation joins two words or follows a backslash")
         for found in _SOCKET.finditer(text):
             collector.use(Use("read", Word(found[0])), "a socket path")
+        if "<<" in text:
+            text = _distinct_ends(text)
         source = text.encode("utf-8", "replace")
         tree = self._parsed(source)
         if tree is None:
