@@ -83,9 +83,11 @@ def read_records(state: pathlib.Path) -> Iterator[tuple[chain.Link, Record]]:
 
 
 def allowed_decisions(state: pathlib.Path) -> Iterator[AllowedDecision]:
-    """The decisions that authorised an execution, for a second judgement. Raises as `read_records`."""
+    """The decisions that authorised an execution, or ended one, for a second judgement. Raises as `read_records`."""
     for link, record in read_records(state):
-        if isinstance(record, DecisionRecord) and record.result.action is Action.ALLOW and record.subject:
+        if not isinstance(record, DecisionRecord):
+            continue
+        if (record.result.action is Action.ALLOW and record.subject) or record.purpose == "runtime":
             yield AllowedDecision(index=link.index, leaf=link.leaf, record=record)
 
 

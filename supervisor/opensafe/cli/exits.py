@@ -26,6 +26,7 @@ class Exit(enum.IntEnum):
     LIMIT = 196
     REQUEST = 197
     UNAVAILABLE = 198
+    VIOLATION = 199
 
 
 MEANINGS: dict[Exit, str] = {
@@ -37,6 +38,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.LOST: "the sandbox failed, not the command",
     Exit.LIMIT: "the call met its deadline or its output limit and was killed",
     Exit.REQUEST: "wrong usage, or a request that can't be served; nothing was executed",
+    Exit.VIOLATION: "a program did what the rules forbid a running program, and was killed",
     Exit.UNAVAILABLE: "OpenSafe can't serve: no daemon, no record, no start",
 }
 
@@ -50,6 +52,7 @@ _OUTCOMES = {
     OutcomeKind.REVIEW_REJECTED: Exit.DENIED,
     OutcomeKind.REVIEW_EXPIRED: Exit.DENIED,
     OutcomeKind.LOST: Exit.LOST,
+    OutcomeKind.VIOLATION: Exit.VIOLATION,
 }
 
 

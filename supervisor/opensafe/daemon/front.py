@@ -30,6 +30,7 @@ from opensafe.config import Config
 from opensafe.control.activation import REFUSED, Activations
 from opensafe.control.approved import Approved
 from opensafe.control.bans import Bans
+from opensafe.control.breaches import record_breaches
 from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
 from opensafe.control.judge import Judge
@@ -164,6 +165,7 @@ class Front:
             permits.watch_expiry(),
             refusals.watch(),
             shadow.watch(),
+            record_breaches(warden, log),
             self._heartbeat(warden),
             self._tell_failure(log, api),
             activations.watch(),

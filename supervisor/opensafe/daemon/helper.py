@@ -1,9 +1,10 @@
-"""The egress helper: an unprivileged process of its own, so that streams never delay what connections wait for.
+"""The helper: an unprivileged process of its own, so that streams never delay what must be judged at once.
 
-    helper CONNECTION SETTINGS KEYS
+    helper CONNECTION FEED SETTINGS KEYS
 
 It holds an engine of its own and changes its bundle where the front leads, one step after the other: prepare, swap.
-Sandboxes have no way out yet, so nothing asks this engine.
+By that bundle it judges what the sentries report (FEED, docs/monitor.md). Sandboxes have no way out yet, so nothing
+else asks this engine.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ import structlog
 
 from opensafe.config import Config
 from opensafe.errors import OpenSafeError
+from opensafe.monitor.judge import Judge
+from opensafe.monitor.watcher import Watcher
 from opensafe.policy.preparer import Preparer
 from opensafe.policy.reload import Loaded, Loader
 from opensafe.warden.client import WardenClient
@@ -30,8 +33,9 @@ _log = structlog.get_logger()
 class Helper:
     """Follows the front's steps. `serving` is what connections are judged by; None until the first swap."""
 
-    def __init__(self, loader: Loader, warden: WardenClient) -> None:
+    def __init__(self, loader: Loader, warden: WardenClient, judge: Judge) -> None:
         self._loader = loader
+        self._judge = judge
         self._warden = warden
         self._prepared: Loaded | None = None
         self._optimising: asyncio.Task[None] | None = None
@@ -52,6 +56,7 @@ class Helper:
     async def close(self) -> None:
         """Free the engines."""
         await self._stop_optimising()
+        self._judge.lead(None)
         self._drop(self._prepared)
         self._drop(self.serving)
 
@@ -65,6 +70,7 @@ class Helper:
             self._prepared = await self._loader.load(digest)
         if swap:
             old, self.serving, self._prepared = self.serving, self._prepared, None
+            self._judge.lead(self.serving)
             self._drop(old)
             _log.info("bundle swapped", revision=self.serving.bundle.revision)
             if self.serving.quick:
@@ -73,6 +79,7 @@ class Helper:
     async def _exchange(self, quick: Loaded) -> None:
         with contextlib.suppress(OpenSafeError):  # the quick one serves on
             self.serving = await self._loader.load(quick.bundle.digest, optimise=True)
+            self._judge.lead(self.serving)
             quick.engine.close()
 
     async def _stop_optimising(self) -> None:
@@ -87,7 +94,7 @@ class Helper:
             loaded.engine.close()
 
 
-async def _run(preparer: Preparer, connection: int, config: Config, keys: tuple[str, ...]) -> None:
+async def _run(preparer: Preparer, connection: int, feed: int, config: Config, keys: tuple[str, ...]) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     state = pathlib.Path(config.paths.state)
@@ -102,15 +109,18 @@ async def _run(preparer: Preparer, connection: int, config: Config, keys: tuple[
         memory_bytes=config.policy.memory_bytes,
     )
     warden = WardenClient(socket.socket(fileno=connection))
-    helper = Helper(loader, warden)
-    following = asyncio.create_task(helper.follow())
-    stopping = asyncio.create_task(stop.wait())
+    judge = Judge()
+    helper, watcher = Helper(loader, warden, judge), Watcher(socket.socket(fileno=feed), judge)
+    work = [asyncio.create_task(one) for one in (helper.follow(), watcher.run(), stop.wait())]
     try:
-        await asyncio.wait((following, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (following, stopping):
+        for task in work:
             task.cancel()
-        await asyncio.gather(following, stopping, return_exceptions=True)
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, Exception):
+                _log.error("the helper ends", error=str(result) or type(result).__name__)
+        watcher.close()
         await helper.close()
         await warden.close()
 
@@ -119,10 +129,10 @@ def main(arguments: list[str]) -> int:
     """Run the helper until SIGTERM or until the warden is gone."""
     preparer = Preparer()  # before there are threads or a loop
     configure("helper")
-    connection, settings, keys = arguments
+    connection, feed, settings, keys = arguments
     try:
         config = msgspec.json.decode(settings, type=Config)
-        asyncio.run(_run(preparer, int(connection), config, msgspec.json.decode(keys, type=tuple[str, ...])))
+        asyncio.run(_run(preparer, int(connection), int(feed), config, msgspec.json.decode(keys, type=tuple[str, ...])))
     finally:
         preparer.close()
     return 0

@@ -54,10 +54,8 @@ async def _run(config: Config) -> None:
     keys = msgspec.json.encode(ground.lay(config) if root else ()).decode()
     settings = msgspec.json.encode(config).decode()
 
-    def child_command(role: Role, code: Code, connection: int, audit: int | None) -> list[str]:
-        if role is Role.HELPER:
-            return code.module("opensafe.daemon.helper", str(connection), settings, keys)
-        return code.module("opensafe.daemon.front", str(connection), str(audit), settings, keys)
+    def child_command(role: Role, code: Code, connection: int, further: int) -> list[str]:
+        return code.module(f"opensafe.daemon.{role.value}", str(connection), str(further), settings, keys)
 
     async with await Warden.start(config, child_command=child_command) as warden:
         serving = asyncio.create_task(warden.serve(), name="children")

@@ -179,6 +179,10 @@ class Execution:
         match ended.kind, self._cause:
             case "lost", _:
                 return Outcome(kind=OutcomeKind.LOST, detail=ended.detail, run_ns=ended.run_ns, truncated=True)
+            case "violation", _:
+                return Outcome(
+                    kind=OutcomeKind.VIOLATION, detail=ended.detail, run_ns=ended.run_ns, truncated=truncated
+                )
             case "not_started", _:
                 detail = f"{self._launch.program.argv[0]}: {ended.detail}"
                 return Outcome(kind=OutcomeKind.NOT_STARTED, detail=detail)

@@ -19,6 +19,7 @@ class OutcomeKind(enum.StrEnum):
     REVIEW_REJECTED = "review_rejected"
     REVIEW_EXPIRED = "review_expired"
     LOST = "lost"
+    VIOLATION = "violation"
 
 
 #: Outcomes after which nothing more can happen to the call.
@@ -39,7 +40,7 @@ NEVER_EXECUTED = frozenset(
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """One call's end.
 
-    exit_code: with EXITED only. signal: with SIGNALLED only. detail: cause in words (LOST, NOT_STARTED …).
+    exit_code: with EXITED only. signal: with SIGNALLED only. detail: cause in words (LOST, NOT_STARTED, VIOLATION …).
     run_ns: from the program's start to its end, 0 if it never started. Byte counts are what the guest wrote;
     `truncated` says that not all of it was delivered.
     """

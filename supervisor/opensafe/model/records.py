@@ -28,7 +28,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 class DecisionRecord(_Record, frozen=True, tag="decision"):
     """A verdict, before anything runs. `subject` is the digest of what it authorises ("" unless allow).
 
-    purpose: `call` (runs here), `sandbox`, `permit` (runs elsewhere), `query` (runs nowhere).
+    purpose: `call` (runs here), `sandbox`, `permit` (runs elsewhere), `query` (runs nowhere), `runtime` (what the
+    monitor saw a program do, when it was refused: its call or sandbox was ended).
     review_id, expires_us: set where the verdict is review (the call is parked, or its permit) or a permit was given.
     effects: what running the call does, as model/history.py reads it from the facts.
     """

@@ -18,7 +18,9 @@ from .engine import Engine
 from .subject import build_launch, call_input
 
 #: Purposes of records that can be judged again.
-JUDGED: Final = frozenset({"call", "permit", "query", "sandbox"})
+JUDGED: Final = frozenset({"call", "permit", "query", "sandbox", "runtime"})
+#: Purposes whose question holds no arguments to read anew, and where it is asked.
+_NO_CALL: Final = {"sandbox": "gate/sandbox", "runtime": "gate/runtime"}
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +34,8 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
 def judge_again(engine: Engine, record: DecisionRecord) -> Again:
     """Judge `record` as it stands on the bundle of `engine`. Raises RequestError, EvaluationFailed, ValueError."""
     asked = record.input.call
-    if record.purpose == "sandbox":  # by the purpose: a forged `kind` must not keep facts from being read anew
-        entrypoint = "gate/sandbox"
+    if record.purpose in _NO_CALL:  # by the purpose: a forged `kind` must not keep facts from being read anew
+        entrypoint = _NO_CALL[record.purpose]
         return Again(entrypoint=entrypoint, decision=engine.evaluate(entrypoint, record.input))
     registry = engine.registry
     call = registry.reopen(asked.id, asked.tool, asked.arguments)

@@ -45,7 +45,7 @@ class Replayer:
             engine.close()
 
     def replay(self, records: Iterable[tuple[int, DecisionRecord]], seen: Callable[[], None]) -> list[Divergence]:
-        """Judge each allowing record of `records` (index, record) again; `seen` is called after each."""
+        """Judge each of `records` (index, record) again; `seen` is called after each."""
         divergences = []
         for index, record in records:
             why = self._judge(record)
@@ -59,6 +59,8 @@ class Replayer:
             engine = self._engine(record)
             if record.purpose == "sandbox":
                 return self._judge_sandbox(engine, record)
+            if record.purpose == "runtime":
+                return self._judge_event(engine, record)
             return self._judge_call(engine, record)
         except (OpenSafeError, ValueError) as error:
             return f"it can't be judged again: {error}"
@@ -75,6 +77,11 @@ class Replayer:
         if again.launch is not None and again.launch.subject_digest() != record.subject:
             return "what it authorised is not what the recorded call becomes under policy's grant"
         return ""
+
+    def _judge_event(self, engine: Engine, record: DecisionRecord) -> str:
+        again = judge_again(engine, record).decision
+        same = again.action is record.result.action
+        return "" if same else f"the record says {record.result.action}, policy says {again.action}"
 
     def _judge_sandbox(self, engine: Engine, record: DecisionRecord) -> str:
         again = judge_again(engine, record).decision

@@ -30,6 +30,9 @@ BUNDLE_REVISION: Final = "opensafe.policy.bundle.revision"
 REVIEW_ID: Final = "opensafe.review.id"
 OUTCOME: Final = "opensafe.outcome"
 TRUNCATED: Final = "opensafe.output.truncated"
+DETAIL: Final = "opensafe.outcome.detail"
+
+EVENT_VIOLATION: Final = "opensafe.violation"
 
 SPAN_POLICY: Final = "policy.evaluate"
 SPAN_REVIEW: Final = "review.park"

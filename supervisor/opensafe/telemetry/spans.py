@@ -145,6 +145,8 @@ def describe_outcome(span: Span, outcome: Outcome) -> None:
         span.set_attribute(semconv.TRUNCATED, True)
     if outcome.exit_code is not None:
         span.set_attribute(semconv.PROCESS_EXIT_CODE, outcome.exit_code)
+    if outcome.kind is OutcomeKind.VIOLATION:
+        span.add_event(semconv.EVENT_VIOLATION, {semconv.DETAIL: outcome.detail})
     if outcome.exit_code == 0 or outcome.kind is OutcomeKind.REVIEW_PENDING:
         return
     error = "policy_denied" if outcome.kind is OutcomeKind.BLOCKED else str(outcome.kind)

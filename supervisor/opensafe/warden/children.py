@@ -6,6 +6,7 @@ mount namespace of its own, so that a checkout below a directory closed to the s
 """
 
 import asyncio
+import contextlib
 import enum
 import logging
 import os
@@ -60,11 +61,11 @@ class Code(msgspec.Struct, frozen=True):
         return [str(self.python), "-I", "-c", _BOOT, str(self.source), module, *arguments]
 
 
-Command = Callable[[Role, Code, int, int | None], Sequence[str]]
-"""Command line of a child, given its role, its code, the warden descriptor and, for the front, the audit descriptor."""
+Command = Callable[[Role, Code, int, int], Sequence[str]]
+"""Command line of a child: role, code, warden descriptor, and the audit log's (front) or the feed's (helper)."""
 
-Serve = Callable[[Role, socket.socket], Awaitable[None]]
-"""Serves one connection until it ends."""
+Serve = Callable[[Role, socket.socket, socket.socket | None], Awaitable[None]]
+"""Serves one connection until it ends, and the feed that comes with a helper's."""
 
 
 class Children:
@@ -86,6 +87,9 @@ class Children:
         self._serve = serve
         self._drain_s = drain_s
         self._stopping = asyncio.Event()
+        #: The helper stays until the front has drained: what runs is watched to its end.
+        self._drained = asyncio.Event()
+        self._alive: dict[Role, process.Child] = {}
         #: Source and target of each bind mount. `launch` follows no symlink to a source, and an environment may lie
         #: behind one. The targets are empty directories on the host.
         self._binds = {
@@ -107,30 +111,47 @@ class Children:
         """Let `run` end both."""
         self._stopping.set()
 
+    def end(self, role: Role) -> None:
+        """Kill a child, which is then started again."""
+        if role in self._alive:
+            self._alive[role].kill()
+
     async def _keep(self, role: Role) -> None:
+        halt = self._drained if role is Role.HELPER else self._stopping
+        try:
+            await self._restart_until(halt, role)
+        finally:
+            if role is Role.FRONT:
+                self._drained.set()
+
+    async def _restart_until(self, halt: asyncio.Event, role: Role) -> None:
         loop = asyncio.get_running_loop()
         delay = _BACKOFF_FIRST_S
-        while not self._stopping.is_set():
+        while not halt.is_set():
             started = loop.time()
-            code = await self._life(role)
-            if self._stopping.is_set():
+            code = await self._life(role, halt)
+            if halt.is_set():
                 return
             if code == protocol.REFUSES:
                 raise StartError(f"the {role.value} refuses to start", remedy="Its message stands above.")
             if loop.time() - started > _STEADY_S:
                 delay = _BACKOFF_FIRST_S
             _log.error("the %s ended with %s and is started again in %.1f s", role.value, code, delay)
-            await self._stopped_within(delay)
+            waiting = asyncio.ensure_future(halt.wait())
+            await asyncio.wait((waiting,), timeout=delay)
+            waiting.cancel()
             delay = min(2 * delay, _BACKOFF_MAX_S)
 
-    async def _life(self, role: Role) -> int:
+    async def _life(self, role: Role, halt: asyncio.Event) -> int:
         """One life of a child; its exit code."""
         ours, theirs = wire.pair()
-        with theirs:
-            child = self._spawn(role, theirs.fileno())
-        serving = asyncio.ensure_future(self._serve(role, ours))
+        feed, feed_end = wire.pair() if role is Role.HELPER else (None, None)
+        with theirs, feed_end or contextlib.nullcontext():
+            child = self._spawn(role, theirs.fileno(), feed_end.fileno() if feed_end else self._audit)
+        self._alive[role] = child
+        serving = asyncio.ensure_future(self._serve(role, ours, feed))
         ended = asyncio.ensure_future(child.wait())
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        stopping = asyncio.ensure_future(halt.wait())
         try:
             # A child that closes its connection and stays is of no use, so either end ends both.
             await asyncio.wait((serving, ended, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -146,20 +167,14 @@ class Children:
                 task.cancel()
             # Both are through before `close` waits on the same descriptor.
             await asyncio.gather(ended, stopping, return_exceptions=True)
+            del self._alive[role]
             await child.close()
             # With the child gone its connection ends by itself.
             await serving
         return await child.wait()
 
-    async def _stopped_within(self, seconds: float) -> None:
-        waiting = asyncio.ensure_future(self._stopping.wait())
-        await asyncio.wait((waiting,), timeout=seconds)
-        waiting.cancel()
-
-    def _spawn(self, role: Role, connection: int) -> process.Child:
-        kept = [connection]
-        if role is Role.FRONT:
-            kept.append(self._audit)
+    def _spawn(self, role: Role, connection: int, further: int) -> process.Child:
+        kept = [connection, further]
         argv = [
             *(str(self._layout.launch), "--new-session", "--die-with-parent"),
             *("--user", f"{self._account.pw_uid}:{self._account.pw_gid}"),
@@ -168,7 +183,7 @@ class Children:
             *(word for descriptor in kept for word in ("--keep-fd", str(descriptor))),
             *(word for source, target in self._binds.items() for word in ("--bind", str(source), str(target))),
             "--",
-            *self._command(role, self._code, connection, self._audit if role is Role.FRONT else None),
+            *self._command(role, self._code, connection, further),
         ]
         environment = {"LANG": "C.UTF-8", "PATH": os.defpath, "HOME": "/", "USER": self._account.pw_name}
         return process.spawn(argv, keep=kept, env=environment, stderr=2)

@@ -137,6 +137,11 @@ class WardenClient:
         request = protocol.AwaitBundle(request=self.next_request(), after=after)
         return _expect(await self.call(request), protocol.BundleOffered).offer
 
+    async def next_breach(self, after: int) -> protocol.BreachFound:
+        """The oldest breach of the monitor's rules with a number above `after`; those up to it are on record."""
+        request = protocol.NextBreach(request=self.next_request(), after=after)
+        return _expect(await self.call(request), protocol.BreachFound)
+
     async def ask_helper(self, digest: str, *, swap: bool) -> None:
         """Let the helper prepare a bundle, or serve by it. Raises BundleRefused, Unavailable."""
         await self.call(protocol.AskHelper(request=self.next_request(), digest=digest, swap=swap))

@@ -9,7 +9,10 @@ from typing import Protocol
 import msgspec
 
 from ..errors import AuditError, WardenRefused
+from ..model.calls import Principal
 from ..model.canonical import leaf_hash
+from ..model.sandbox import Launch
+from . import feed
 from .ledger import Ledger
 from .protocol import RecordRef
 from .segments import Segments
@@ -24,16 +27,57 @@ class Subject(Protocol):
         """Digest that the decision record carries."""
 
 
+class _Grant(msgspec.Struct, frozen=True):
+    programs: str | tuple[str, ...] = ()
+
+
 class _Result(msgspec.Struct, frozen=True):
     action: str
+    grant: _Grant = _Grant()
 
 
-class _Decision(msgspec.Struct, frozen=True):
-    """The fields of a decision record that matter here."""
+class _Call(msgspec.Struct, frozen=True):
+    tool: str = ""
+    digest: str = ""
+
+
+class _Session(msgspec.Struct, frozen=True):
+    agent: str = ""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    call: _Call = _Call()
+    session: _Session = _Session()
+    principal: Principal = Principal(name="")
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """The fields of a decision record that matter here. Those that only the monitor is told have defaults."""
 
     kind: str
     result: _Result
     subject: str | None = None
+    decision_id: str = ""
+    session_id: str = ""
+    call_id: str = ""
+    trace_id: str = ""
+    input: _Asked = _Asked()
+
+    def announcement(self, launch: Launch, programs: tuple[str, ...] | None) -> feed.Call:
+        """What the monitor is told of the start that this decision allows; `programs` as it was resolved."""
+        return feed.Call(
+            exec_id=launch.exec_id,
+            decision_id=self.decision_id,
+            call_id=self.call_id,
+            session_id=self.session_id,
+            tool=self.input.call.tool,
+            digest=self.input.call.digest,
+            trace_id=self.trace_id,
+            principal=self.input.principal,
+            agent=self.input.session.agent,
+            profile=launch.profile,
+            programs=programs,
+        )
 
 
 class Decisions:
@@ -43,8 +87,8 @@ class Decisions:
         self._segments = segments
         self._ledger = ledger
 
-    def check(self, ref: RecordRef, subject: Subject) -> str:
-        """The subject's digest, when the record allows it and was never used. Raises WardenRefused.
+    def check(self, ref: RecordRef, subject: Subject) -> Decided:
+        """The decision, when it allows the subject and was never used. Raises WardenRefused.
 
         The caller writes the ledger entry before anything else can run, which is what uses the record up.
         """
@@ -55,7 +99,7 @@ class Decisions:
         if leaf_hash(line) != ref.leaf:
             raise WardenRefused("the record there has another hash", value=ref.leaf, remedy=_REMEDY)
         try:
-            decision = msgspec.json.decode(line, type=_Decision)
+            decision = msgspec.json.decode(line, type=Decided)
         except msgspec.DecodeError as error:
             raise WardenRefused(f"the record is no decision ({error})", value=ref.leaf, remedy=_REMEDY) from error
         if decision.kind != "decision" or decision.result.action != "allow":
@@ -69,4 +113,4 @@ class Decisions:
             )
         if bytes.fromhex(ref.leaf) in self._ledger.used:
             raise WardenRefused("the decision was used before", value=ref.leaf, remedy=_REMEDY)
-        return digest
+        return decision

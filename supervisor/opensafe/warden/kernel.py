@@ -5,8 +5,11 @@ Every failure is an OSError with errno and the path or name it was about. Nothin
 
 import array
 import ctypes
+import errno
 import fcntl
 import os
+import socket
+import stat
 import struct
 from typing import Final
 
@@ -14,6 +17,11 @@ CLONE_NEWNET: Final = 0x40000000
 FS_APPEND_FL: Final = 0x20
 FS_IOC_GETFLAGS: Final = 0x80086601
 FS_IOC_SETFLAGS: Final = 0x40086602
+#: asm/unistd_64.h
+_NR_PIDFD_GETFD: Final = 438
+#: asm-generic/socket.h; struct ucred of unix(7).
+_SO_SNDBUFFORCE: Final = 32
+_UCRED_SIZE: Final = 12
 MNT_DETACH: Final = 2
 MS_BIND: Final = 0x1000
 PIDFD_GET_INFO: Final = 0xC040FF0B
@@ -26,8 +34,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def _check(result: int, what: str) -> None:
     if result != 0:
-        errno = ctypes.get_errno()
-        raise OSError(errno, os.strerror(errno), what)
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), what)
 
 
 def unshare_network() -> None:
@@ -86,3 +94,31 @@ def _status_of_reaped(pidfd: int) -> int | None:
         return None
     (status,) = struct.unpack_from("<i", info, _PIDFD_INFO_EXIT_CODE_OFFSET)
     return int(status)
+
+
+def widen_peer(connection: socket.socket, name: str, size: int) -> None:
+    """Let the peer of a unix socket send `size` bytes ahead. `name`: what the peer has connected to. Raises OSError."""
+    pid, _, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED_SIZE))
+    pidfd = os.pidfd_open(pid)
+    try:
+        for descriptor in map(int, os.listdir(f"/proc/{pid}/fd")):
+            taken = _libc.syscall(_NR_PIDFD_GETFD, pidfd, descriptor, 0)
+            if taken < 0:
+                continue  # closed since it was listed
+            if stat.S_ISSOCK(os.fstat(taken).st_mode):
+                with socket.socket(fileno=taken) as candidate:
+                    if _peer_name(candidate) == name:
+                        candidate.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, size)
+                        return
+            else:
+                os.close(taken)
+    finally:
+        os.close(pidfd)
+    raise OSError(errno.ENOTCONN, "the peer has no socket of that name", name)
+
+
+def _peer_name(candidate: socket.socket) -> object:
+    try:
+        return candidate.getpeername()
+    except OSError:
+        return None

@@ -11,6 +11,7 @@ Why each operation is safe to offer to a front under an attacker's control:
   lost run.
 - PauseSandbox, ResumeSandbox, AwaitLost  likewise.
 - AwaitBundle  tells the digest of a file that only root can put in place.
+- NextBreach  tells what the monitor found.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
 - NextStep  (helper) hears what the front asked and answers it.
 - Status  reads. Serving  says that the front is alive; a lie about it costs availability.
@@ -23,6 +24,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from opensafe.model.breach import Breach
 from opensafe.model.sandbox import Launch, SandboxSpec, Terminal
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
@@ -146,6 +148,12 @@ class AwaitBundle(_Message, frozen=True):
     after: Annotated[int, msgspec.Meta(ge=0)]
 
 
+class NextBreach(_Message, frozen=True):
+    """Answer, when there is one with a number above `after`: BreachFound. Those up to `after` are on record."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class AskHelper(_Message, frozen=True):
     """Let the helper prepare the archived bundle, or (swap) serve by it. Answer, when it has: Done."""
 
@@ -175,11 +183,12 @@ Request = (
     | Status
     | Serving
     | AwaitBundle
+    | NextBreach
     | AskHelper
     | NextStep
 )
 #: Requests that may have no end: given up with their connection.
-WAITING: Final = (Wait, AwaitLost, AwaitBundle, AskHelper, NextStep)
+WAITING: Final = (Wait, AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep)
 
 
 class Done(_Message, frozen=True):
@@ -234,8 +243,8 @@ class Ended(_Message, frozen=True):
     """How a program ended.
 
     kind: `exited` (value = exit code), `signalled` (value = signal number), `not_started` (value = errno,
-    detail = stage), `lost` (detail = cause). run_ns: start to end as the warden saw it. cut: the end of what it wrote
-    to its terminal did not get through, because nobody read it.
+    detail = stage), `violation` (detail = the rule it broke, in words), `lost` (detail = cause). run_ns: start to end
+    as the warden saw it. cut: the end of what it wrote to its terminal did not get through, because nobody read it.
     """
 
     kind: str
@@ -255,6 +264,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     control_answer: str
 
 
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the helper has read of the monitor's reports since it started: executions judged, and of these refused."""
+
+    reports: int = 0
+    executions: int = 0
+    refused: int = 0
+
+
 class StatusReport(_Message, frozen=True):
     """What the warden knows of itself and the runtime. helper_bundle: digest of what the helper serves by, or ""."""
 
@@ -267,6 +284,7 @@ class StatusReport(_Message, frozen=True):
     append_only: bool
     removed_at_start: tuple[str, ...] = ()
     helper_bundle: str = ""
+    monitor: Counts = Counts()
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +305,13 @@ class BundleOffered(_Message, frozen=True):
     offer: Offer
 
 
+class BreachFound(_Message, frozen=True):
+    """What a program did against the rules of gate/runtime; the call or sandbox is ended already."""
+
+    number: int
+    breach: Breach
+
+
 class BundleStep(_Message, frozen=True):
     """What the helper is to do: prepare the archived bundle, or (swap) serve by it."""
 
@@ -305,4 +330,16 @@ class Failed(_Message, frozen=True):
     remedy: str = ""
 
 
-Answer = Done | SandboxMade | Sandboxes | Lost | Started | Ended | StatusReport | BundleOffered | BundleStep | Failed
+Answer = (
+    Done
+    | SandboxMade
+    | Sandboxes
+    | Lost
+    | Started
+    | Ended
+    | StatusReport
+    | BundleOffered
+    | BreachFound
+    | BundleStep
+    | Failed
+)

@@ -32,6 +32,7 @@ FRONT: Final = frozenset(
         protocol.DeleteSandbox,
         protocol.Kill,
         protocol.ListSandboxes,
+        protocol.NextBreach,
         protocol.PauseSandbox,
         protocol.Resize,
         protocol.ResumeSandbox,

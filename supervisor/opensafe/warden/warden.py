@@ -38,11 +38,12 @@ from .bundles import Bundles
 from .decisions import Decisions
 from .ledger import Ledger
 from .network import namespaces, sockets
-from .sandbox import reconcile
+from .sandbox import granted, image, reconcile
 from .sandbox.control import ControlDriver
 from .sandbox.layout import Layout
 from .sandbox.lifecycle import Lifecycle
 from .sandbox.limits import Hierarchies
+from .sandbox.monitor import Monitor
 from .sandbox.programs import Programs
 from .sandbox.runsc import PLATFORM, Runsc, check_version
 from .sandbox.state import State
@@ -75,6 +76,7 @@ class Warden:
         self._bundles: Bundles
         self._lifecycle: Lifecycle
         self._programs: Programs
+        self._monitor: Monitor
         self._children: children.Children | None = None
         #: Set by the front's first Serving, and the loop time of its last.
         self.front_serves = asyncio.Event()
@@ -175,6 +177,9 @@ class Warden:
             case protocol.AskHelper():
                 await self._bundles.mailbox.ask(request.digest, swap=request.swap)
                 return protocol.Done(request=number)
+            case protocol.NextBreach():
+                found, breach = await self._monitor.breach(request.after)
+                return protocol.BreachFound(request=number, number=found, breach=breach)
             case protocol.NextStep():
                 step = await self._bundles.mailbox.next(request.finished, request.error)
                 return msgspec.structs.replace(step, request=number)
@@ -219,10 +224,14 @@ class Warden:
         namespaces.remove(layout.gofers_namespace)
         await namespaces.create(layout.gofers_namespace)
         self._checks = await selftest.run(layout, self._lifecycle, driver)
+        self._monitor = Monitor(driver, on_silence=self._end_helper)
+        self._monitor.end_call = self._programs.break_off
 
         self._bundles = Bundles(pathlib.Path(config.paths.bundle), layout.state / "bundles", layout.state / "audit")
         stack.callback(self._bundles.close)
         if child_command is not None:
+            self._lifecycle.monitor = self._monitor
+            stack.push_async_callback(self._monitor.close)
             stack.push_async_callback(_end_task, self._bundles.start())
             sockets.prepare(layout.run / "principals", config.principals, account.pw_uid)
             self._children = children.Children(
@@ -234,10 +243,10 @@ class Warden:
         started = asyncio.get_running_loop().time()
         wanted = request.spec
         with self._lifecycle.reserved(wanted):
-            subject = self._decisions.check(request.decision, wanted)
+            decided = self._decisions.check(request.decision, wanted)
             # No await between the check and the entry: the decision is used up before anybody else can use it.
             position = self._ledger.append(
-                "sandbox", sandbox_id=wanted.sandbox_id, leaf=request.decision.leaf, subject=subject
+                "sandbox", sandbox_id=wanted.sandbox_id, leaf=request.decision.leaf, subject=decided.subject or ""
             )
             await self._ledger.durable(position)
             await self._lifecycle.create(wanted)
@@ -251,21 +260,34 @@ class Warden:
             if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise InvalidArgument("standard streams must be pipes")
         with self._programs.reserved(launch):
-            subject = self._decisions.check(request.decision, launch)
+            decided = self._decisions.check(request.decision, launch)
             # As in _create.
             position = self._ledger.append(
                 "start",
                 sandbox_id=launch.sandbox_id,
                 exec_id=launch.exec_id,
                 leaf=request.decision.leaf,
-                subject=subject,
+                subject=decided.subject or "",
             )
             await self._ledger.durable(position)
             stdin, stdout, stderr = descriptors
-            await self._programs.start(launch, stdin, stdout, stderr)
+            programs = self._files(launch.sandbox_id, decided.result.grant.programs)
+            await self._programs.start(launch, stdin, stdout, stderr, announced=decided.announcement(launch, programs))
         return protocol.Started(request=request.request, exec_id=launch.exec_id)
 
+    def _files(self, sandbox_id: str, programs: str | tuple[str, ...]) -> tuple[str, ...] | None:
+        """The files of the sandbox's image that a grant covers; None for any."""
+        if programs == granted.ANY:
+            return None
+        template = self._lifecycle.get(sandbox_id).spec.template
+        return granted.files(image.find(self._layout.images, template).rootfs, programs)
+
+    def _end_helper(self) -> None:
+        if self._children is not None:
+            self._children.end(children.Role.HELPER)
+
     def _record_end(self, exec_id: str, sandbox_id: str) -> None:
+        self._monitor.ended(sandbox_id, exec_id)
         try:
             self._ledger.append("end", sandbox_id=sandbox_id, exec_id=exec_id)
         except AuditError as error:
@@ -298,12 +320,15 @@ class Warden:
             append_only=self._segments.append_only,
             removed_at_start=self._removed,
             helper_bundle=self._bundles.mailbox.serving,
+            monitor=self._monitor.counts,
         )
 
-    async def _serve_child(self, role: children.Role, end: socket.socket) -> None:
-        if role is children.Role.HELPER:
+    async def _serve_child(self, role: children.Role, end: socket.socket, feed: socket.socket | None) -> None:
+        if role is children.Role.HELPER and feed is not None:
+            watching = asyncio.create_task(self._monitor.serve(feed), name="monitor")
             await server.Connection(end, self, server.HELPER).run()
             self._bundles.mailbox.ended()
+            await watching
             return
         await server.Connection(end, self, server.FRONT).run()
         # The pipes' other ends went with the front: what runs on has nobody who would hear of it.

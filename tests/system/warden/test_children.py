@@ -56,7 +56,18 @@ async def main():
 asyncio.run(main())
 """
 
-HELPER = "import time; time.sleep(1000)"
+#: A helper that watches and lets everything pass.
+HELPER = """
+import asyncio, socket, sys
+sys.path.insert(0, sys.argv[1])
+from opensafe.monitor.watcher import Watcher
+
+class Judge:
+    judges = True
+    execution = fatal_call = lambda *_, **__: None
+
+asyncio.run(Watcher(socket.socket(fileno=int(sys.argv[2])), Judge()).run())
+"""
 
 
 @pytest.fixture
@@ -72,11 +83,11 @@ def host(native):
 async def serving(host):
     """A warden with children, being served."""
 
-    def command(role, code, connection, audit):
+    def command(role, code, connection, further):
         if role is Role.HELPER:
-            return [str(code.python), "-I", "-c", HELPER]
+            return [str(code.python), "-I", "-c", HELPER, str(code.source), str(further)]
         ledger = str(host.layout.state / "ledger.jsonl")
-        return [str(code.python), "-I", "-c", FRONT, str(code.source), str(connection), str(audit), ledger]
+        return [str(code.python), "-I", "-c", FRONT, str(code.source), str(connection), str(further), ledger]
 
     async with await Warden.start(host.config, child_command=command) as warden:
         task = asyncio.create_task(warden.serve())

@@ -65,6 +65,8 @@ class _OutcomeKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutcomeKi
     OUTCOME_KIND_REVIEW_EXPIRED: _OutcomeKind.ValueType  # 10
     OUTCOME_KIND_LOST: _OutcomeKind.ValueType  # 11
     """The sandbox or the daemon ended under the call; detail names the cause."""
+    OUTCOME_KIND_VIOLATION: _OutcomeKind.ValueType  # 12
+    """A program did what the rules forbid a running program; the call was killed. `detail` names the rule."""
 
 class OutcomeKind(_OutcomeKind, metaclass=_OutcomeKindEnumTypeWrapper):
     """How a call ended."""
@@ -89,6 +91,8 @@ OUTCOME_KIND_REVIEW_REJECTED: OutcomeKind.ValueType  # 9
 OUTCOME_KIND_REVIEW_EXPIRED: OutcomeKind.ValueType  # 10
 OUTCOME_KIND_LOST: OutcomeKind.ValueType  # 11
 """The sandbox or the daemon ended under the call; detail names the cause."""
+OUTCOME_KIND_VIOLATION: OutcomeKind.ValueType  # 12
+"""A program did what the rules forbid a running program; the call was killed. `detail` names the rule."""
 Global___OutcomeKind: _TypeAlias = OutcomeKind  # noqa: Y015
 
 @_typing.final

@@ -63,6 +63,18 @@ class _Process(msgspec.Struct):
     cmd: str = ""
 
 
+class _Status(msgspec.Struct):
+    dropped: int = msgspec.field(name="DroppedCount")
+
+
+class _Sink(msgspec.Struct):
+    status: _Status
+
+
+class _Session(msgspec.Struct):
+    sinks: list[_Sink] | None = None
+
+
 class Connection:
     """One connection to a sentry; calls on it are made one after the other by one task."""
 
@@ -236,6 +248,13 @@ class ControlDriver:
             finally:
                 await connection.call("containerManager.Resume", None, Any)
         return len(found)
+
+    async def lost_reports(self, sandbox_id: str) -> int | None:
+        """How many of the monitor's reports the sentry has dropped; None where its session reports to nobody."""
+        async with self._connection(sandbox_id) as connection:
+            sessions = await connection.call("containerManager.ListTraceSessions", None, list[_Session])
+        sinks = [sink for session in sessions for sink in session.sinks or ()]
+        return sum(sink.status.dropped for sink in sinks) if sinks else None
 
     @contextlib.asynccontextmanager
     async def _connection(self, sandbox_id: str) -> AsyncIterator[Connection]:

@@ -33,6 +33,7 @@ from .driver import Driver
 from .layout import Layout
 from .limits import Hierarchies
 from .losses import Losses
+from .monitor import Monitor
 from .runsc import Runsc
 from .sandbox import Sandbox
 from .state import State
@@ -52,6 +53,8 @@ class Lifecycle:
         self._runsc = runsc
         self._driver = driver
         self._limit = limit
+        #: Watches every sandbox that is made. None: nobody does, as of the self-test's.
+        self.monitor: Monitor | None = None
         self._sandboxes: dict[str, Sandbox] = {}
         self._reserved: set[str] = set()
         self.losses = Losses()
@@ -138,11 +141,23 @@ class Lifecycle:
         sandbox.cgroup.create(limits)
         await namespaces.create(self._layout.namespace(sandbox_id))
         self._write_bundle(sandbox.spec, used.rootfs)
-        sentry = await self._runsc.create(
-            sandbox_id, cgroup=sandbox.cgroup, root_overlay_bytes=limits.root_overlay_bytes
-        )
-        sandbox.watch(sentry)
+        if self.monitor is None:
+            sandbox.watch(await self._create(sandbox))
+            await self._driver.start(sandbox_id)
+            return
+        async with self.monitor.listening(self._layout.bundle(sandbox_id)) as reports:
+            sandbox.watch(await self._create(sandbox, reports.session))
+            await self.monitor.watch(sandbox, sandbox.spec.template, reports.take())
         await self._driver.start(sandbox_id)
+        self.monitor.check(sandbox_id)
+
+    async def _create(self, sandbox: Sandbox, session: pathlib.Path | None = None) -> int:
+        return await self._runsc.create(
+            sandbox.sandbox_id,
+            cgroup=sandbox.cgroup,
+            root_overlay_bytes=sandbox.spec.limits.root_overlay_bytes,
+            session=session,
+        )
 
     async def _remove(self, sandbox: Sandbox) -> None:
         if sandbox.deleting:
@@ -159,6 +174,8 @@ class Lifecycle:
             raise SandboxLost(f"the sandbox could not be removed: {error}", value=sandbox.sandbox_id) from error
         finally:
             await sandbox.unwatch()
+        if self.monitor is not None:
+            self.monitor.forget(sandbox.sandbox_id)
         self._sandboxes.pop(sandbox.sandbox_id, None)
         self.losses.forget(sandbox.sandbox_id)
         try:

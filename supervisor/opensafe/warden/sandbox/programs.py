@@ -31,7 +31,7 @@ from ...errors import (
 )
 from ...model.ids import is_own_id
 from ...model.sandbox import Launch, Terminal
-from .. import protocol
+from .. import feed, protocol
 from ..waiting import readable
 from . import layout, seccomp
 from .driver import Driver, Execution, GuestProgram
@@ -88,9 +88,13 @@ class _Running:
         self.finished: asyncio.Future[None] = loop.create_future()
         self.follower: asyncio.Task[None] | None = None
         self.sweeper: asyncio.Task[None] | None = None
+        #: The rule it broke while it ran, in words: whatever its end looks like, this is why.
+        self.violation = ""
 
     def end(self, kind: str, value: int = 0, detail: str = "", *, cut: bool = False) -> None:
         """Settle `ended`."""
+        if self.violation and kind in ("exited", "signalled"):
+            kind, value, detail = "violation", 0, self.violation
         run_ns = time.monotonic_ns() - self.started_ns
         self.ended.set_result(Ending(kind=kind, value=value, detail=detail, run_ns=run_ns, cut=cut))
 
@@ -140,8 +144,13 @@ class Programs:
         finally:
             self._reserved.discard(exec_id)
 
-    async def start(self, launch: Launch, stdin: int, stdout: int, stderr: int) -> None:
-        """Start what holds a place. The descriptors stay the caller's to close. Raises SandboxError."""
+    async def start(
+        self, launch: Launch, stdin: int, stdout: int, stderr: int, *, announced: feed.Call | None = None
+    ) -> None:
+        """Start what holds a place. The descriptors stay the caller's to close. Raises SandboxError.
+
+        announced: what the monitor is told of it first, where there is a monitor.
+        """
         sandbox = self._lifecycle.get(launch.sandbox_id)
         _alive(sandbox)
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as passed:
@@ -155,11 +164,24 @@ class Programs:
                 os.write(control, _size(launch.terminal))
             filtered = passed.enter_context(seccomp.profile_pipe(launch.profile))
             program = guest_program(launch, streams, report=report_end, filtered=filtered)
-            execution = await self._driver.execute(launch.sandbox_id, program)
+            execution = await self._execute(launch, program, announced)
             ours.pop_all()
         running = _Running(sandbox, execution, report, control)
         self._running[launch.exec_id] = running
         running.follower = asyncio.create_task(self._follow(launch.exec_id, running))
+
+    async def _execute(self, launch: Launch, program: GuestProgram, announced: feed.Call | None) -> Execution:
+        monitor = self._lifecycle.monitor
+        if monitor is None or announced is None:
+            return await self._driver.execute(launch.sandbox_id, program)
+        await monitor.expect(launch.sandbox_id, announced)
+        try:
+            execution = await self._driver.execute(launch.sandbox_id, program)
+        except BaseException:
+            monitor.withdraw(launch.sandbox_id, launch.exec_id)
+            raise
+        monitor.bound(launch.sandbox_id, launch.exec_id, execution.pid)
+        return execution
 
     async def wait(self, exec_id: str) -> Ending:
         """How it ended. Raises NotFound for one that is unknown or long forgotten."""
@@ -211,6 +233,13 @@ class Programs:
         return await self._driver.signal(
             running.sandbox.sandbox_id, running.execution.pid, number, whole_tree=whole_tree
         )
+
+    def break_off(self, exec_id: str, violation: str) -> None:
+        """Kill everything below the program's runner because it broke a rule, which its end then says."""
+        running = self._running.get(exec_id)
+        if running is not None and not running.ended.done():
+            running.violation = running.violation or violation
+            self._sweep(running)
 
     async def kill_all(self) -> None:
         """Kill every program, side by side."""

@@ -59,17 +59,19 @@ class Runsc:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
-    async def create(self, sandbox_id: str, *, cgroup: Cgroup, root_overlay_bytes: int) -> int:
+    async def create(
+        self, sandbox_id: str, *, cgroup: Cgroup, root_overlay_bytes: int, session: pathlib.Path | None = None
+    ) -> int:
         """Create the sandbox of a bundle that stands in its place; the sentry's process id.
 
-        Raises DriverError with runsc's message.
+        session: the file that says what the sentry is to report to whom. Raises DriverError with runsc's message.
         """
         bundle = self._layout.bundle(sandbox_id)
         overlay = f"--overlay2=root:memory,size={root_overlay_bytes}"
         pid_file = bundle / "pid"
         await self._run(
             *("create", "--bundle", str(bundle), "--pid-file", str(pid_file), sandbox_id),
-            options=(overlay,),
+            options=(overlay, *([f"--pod-init-config={session}"] if session else [])),
             cgroup=cgroup,
             bind=(self._layout.meminfo(sandbox_id), "/proc/meminfo"),
         )
