@@ -150,3 +150,28 @@ def test_reload_reports_and_its_status_follows_the_goal(cached, status):
         details["bundle"]["p95_ms"],
         details["source"]["p95_ms"],
     )
+
+
+@pytest.mark.parametrize(
+    ("growth", "status"), [(LARGE, Exit.OK), ("-1000", Exit.GOAL_MISSED)], ids=["flat", "grown by more"]
+)
+def test_soak_reports_and_its_status_follows_the_goal(growth, status):
+    ended, out, said = bench("soak", "--json", "--evaluations", "3000", "--reloads", "9", "--max-growth-mb", growth)
+    assert ended == status, said
+    report = json.loads(out)
+    check_form(report, "soak")
+    summary, looks = report["summary"], report["details"]["looks"]
+    assert (summary["ok"], summary["wrong"]) == (status is Exit.OK, 0)
+    assert (summary["evaluations"], summary["reloads"]) == (3000, 9)
+    assert [look["reloads"] for look in looks] == [0, 3, 5, 7, 9]
+    assert [look["evaluations"] for look in looks] == [0, 1000, 1666, 2333, 3000]
+    for name in ("guest", "descriptors", "threads"):
+        assert len({look[name] for look in looks}) == 1, name
+
+
+def test_soak_for_people():
+    ended, out, said = bench("soak", "--evaluations", "100", "--reloads", "4", "--max-growth-mb", LARGE)
+    assert ended == Exit.OK, said
+    assert "0 verdicts differed" in out
+    assert out.rstrip().endswith("met")
+    assert max(map(len, out.splitlines())) <= 80

@@ -90,7 +90,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         return [row for name, row in self.rows.items() if name != WORST]
 
 
-class _Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured. arguments: its bytes, or None."""
 
     tool: str
@@ -117,7 +117,7 @@ def measure(
     try:
         with Opa(opa, policies, loaded.data) as go:
             others = Peers(peers, go.directory, loaded.wasm, policies)
-            calls = {name: _ordinary(engine, *call) for name, call in CALLS.items()}
+            calls = {name: ordinary(engine, *call) for name, call in CALLS.items()}
             if (policies / "cases").is_dir():
                 calls[WORST] = _worst(engine, policies / "cases")
             rows = {name: _measure(engine, go, others, call, rounds, warm_up) for name, call in calls.items()}
@@ -127,20 +127,21 @@ def measure(
     return Measured(rows=rows, peers=others.found, revision=loaded.revision, rules=rules)
 
 
-def _ordinary(engine: Engine, tool: str, arguments: dict[str, Any]) -> _Call:
+def ordinary(engine: Engine, tool: str, arguments: dict[str, Any]) -> Call:
+    """The question at its entry point that a call of `CALLS` becomes."""
     encoded = msgspec.json.encode(arguments)
     entrypoint = DEFAULT_REGISTRY.entrypoint(tool)
-    return _Call(tool=tool, entrypoint=entrypoint, asked=question(engine, tool, encoded), arguments=encoded)
+    return Call(tool=tool, entrypoint=entrypoint, asked=question(engine, tool, encoded), arguments=encoded)
 
 
-def _worst(engine: Engine, cases: pathlib.Path) -> _Call:
+def _worst(engine: Engine, cases: pathlib.Path) -> Call:
     """Of the cases that get a verdict."""
-    found: list[tuple[float, _Call]] = []
+    found: list[tuple[float, Call]] = []
     for entry in load_cases(cases):
         case = entry.case
         try:
             entrypoint, asked = ask(case, DEFAULT_REGISTRY, engine.tables)
-            call = _Call(tool=case.tool, entrypoint=entrypoint, asked=asked, case=case.id)
+            call = Call(tool=case.tool, entrypoint=entrypoint, asked=asked, case=case.id)
             found.append((_median_ns(engine, call, _LOOKS), call))
         except (RequestError, PolicyError):
             continue
@@ -148,7 +149,7 @@ def _worst(engine: Engine, cases: pathlib.Path) -> _Call:
     return max((call for _, call in finalists), key=lambda call: _median_ns(engine, call, _LONG_LOOKS))
 
 
-def _median_ns(engine: Engine, call: _Call, times: int) -> float:
+def _median_ns(engine: Engine, call: Call, times: int) -> float:
     taken = []
     for _ in range(times):
         begun = time.perf_counter_ns()
@@ -157,7 +158,7 @@ def _median_ns(engine: Engine, call: _Call, times: int) -> float:
     return statistics.median(taken)
 
 
-def _measure(engine: Engine, go: Opa, others: Peers, call: _Call, rounds: int, warm_up: int) -> Row:
+def _measure(engine: Engine, go: Opa, others: Peers, call: Call, rounds: int, warm_up: int) -> Row:
     asked = call.asked
     encoded = msgspec.json.encode(asked)
     action = engine.evaluate(call.entrypoint, asked).action

@@ -6,7 +6,6 @@ daemon, its key and its bundles are the bench's own.
 """
 
 import asyncio
-import hashlib
 import pathlib
 import shutil
 import tempfile
@@ -18,12 +17,13 @@ import msgspec
 
 from opensafe.client import Client
 from opensafe.errors import InvalidArgument
-from opensafe.policy import archive, keys, native, sign
+from opensafe.policy import native
 from opensafe.policy.build import assemble
-from opensafe.policy.manifest import ALLOWED, MANIFEST, WASM, Manifest, revision_of
+from opensafe.policy.manifest import WASM
 from opensafe.policy.sources import Sources
 
-from .private import PrivateDaemon, programs
+from .private import PrivateDaemon
+from .site import Site
 from .timing import Times
 
 _ROLES: Final = {"bench": ("developer",)}
@@ -44,41 +44,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     source: Times
 
 
-class _Site:
-    """Signed bundles under growing numbers, and the place where the daemon looks for them."""
-
-    def __init__(self, directory: pathlib.Path) -> None:
-        keys.generate(directory)
-        self._key = keys.read_private(directory / keys.PRIVATE)
-        self.public = directory / keys.PUBLIC
-        self.place = directory / "policy.bundle.tar.gz"
-        self.members = archive.unpack(archive.read_file(pathlib.Path(programs().bundle)), ALLOWED)
-        self.number = 1
-
-    def next(self, members: dict[str, bytes]) -> tuple[bytes, Manifest]:
-        """`members` as an archive under the next number, and its manifest."""
-        self.number += 1
-        old = msgspec.json.decode(members[MANIFEST], type=Manifest)
-        files = {**old.files, WASM: hashlib.sha256(members[WASM]).hexdigest()}
-        manifest = msgspec.structs.replace(
-            old, number=self.number, files=files, revision=revision_of(self.number, files)
-        )
-        content = archive.pack(sign.signed({**members, MANIFEST: sign.encode(manifest)}, self._key))
-        return content, manifest
-
-    def put(self, content: bytes) -> None:
-        """Put it in place by a rename."""
-        part = self.place.with_name("part")
-        part.write_bytes(content)
-        part.rename(self.place)
-
-    def unknown_module(self) -> dict[str, bytes]:
-        """The members with a module that differs from every other by a custom section, which means nothing."""
-        text = f"bench {self.number}".encode()
-        section = bytes((0, len(text) + 1, len(text))) + text
-        return {**self.members, WASM: self.members[WASM] + section}
-
-
 def measure(opa: pathlib.Path, policies: pathlib.Path, runs: int) -> Measured:
     """Change the bundle `runs` times in each of the three ways. Needs root. Raises OpenSafeError."""
     if not (policies / _CANARY).is_file():
@@ -86,14 +51,14 @@ def measure(opa: pathlib.Path, policies: pathlib.Path, runs: int) -> Measured:
     with tempfile.TemporaryDirectory(prefix="opensafe-bench-") as name:
         directory = pathlib.Path(name)
         directory.chmod(0o755)
-        site = _Site(directory / "site")
+        site = Site(directory / "site")
         site.put(site.next(site.members)[0])
         copy = pathlib.Path(shutil.copytree(policies, directory / "policies"))
         with PrivateDaemon("bench", _ROLES, bundle=site.place, key=site.public) as daemon:
             return asyncio.run(_measure(daemon, site, Sources(opa, copy), copy, runs))
 
 
-async def _measure(daemon: PrivateDaemon, site: _Site, sources: Sources, policies: pathlib.Path, runs: int) -> Measured:
+async def _measure(daemon: PrivateDaemon, site: Site, sources: Sources, policies: pathlib.Path, runs: int) -> Measured:
     async with Client.connect(daemon.socket_of("bench")) as client:
         session = await client.create_session("bench")
         caches = [daemon.state / role / "cache" for role in ("front", "helper")]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import deciding, figures, options
+from . import deciding, figures, options, soaking
 
 if TYPE_CHECKING:  # measuring brings the daemon's parts into the process
     from rich.table import Table
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # measuring brings the daemon's parts into the process
 group = typer.Typer(help="Figures beside a baseline in the same run.", no_args_is_help=True)
 group.command("decision")(deciding.decision)
 group.command("load")(deciding.load)
+group.command("soak")(soaking.soak)
 
 Ratio = Annotated[float, typer.Option("--max-ratio", help="Goal: median of gated to raw `bash -c true`.")]
 Memory = Annotated[float, typer.Option("--max-pss-mb", help="Goal: PSS of warden, front and helper together.")]
