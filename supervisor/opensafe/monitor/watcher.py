@@ -82,7 +82,7 @@ class Watcher:
             self.turn()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close everything. Idempotent."""
         for watched in tuple(self._by_id.values()):
             self._forget(watched)
         self._epoll.close()

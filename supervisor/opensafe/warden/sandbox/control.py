@@ -252,8 +252,13 @@ class ControlDriver:
     async def lost_reports(self, sandbox_id: str) -> int | None:
         """How many of the monitor's reports the sentry has dropped; None where its session reports to nobody."""
         async with self._connection(sandbox_id) as connection:
-            sessions = await connection.call("containerManager.ListTraceSessions", None, list[_Session])
-        sinks = [sink for session in sessions for sink in session.sinks or ()]
+            # Without any session the answer is null.
+            listed = await connection.call("containerManager.ListTraceSessions", None, msgspec.Raw)
+        try:
+            sessions = msgspec.json.decode(listed, type=list[_Session] | None)
+        except msgspec.DecodeError as error:
+            raise DriverError(f"the sentry's report sessions are malformed ({error})") from error
+        sinks = [sink for session in sessions or () for sink in session.sinks or ()]
         return sum(sink.status.dropped for sink in sinks) if sinks else None
 
     @contextlib.asynccontextmanager

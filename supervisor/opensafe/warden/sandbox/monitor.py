@@ -138,6 +138,8 @@ class Monitor:
         self._speaks = False
         self._away: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Calls that have ended, with the beat whose answer shows that nothing of theirs waits any more.
+        self._leaving: deque[tuple[int, str, str]] = deque()
         self._breaches: deque[tuple[int, Breach]] = deque(maxlen=_KEPT)
         self._found = asyncio.Condition()
         self._number = 0
@@ -219,10 +221,16 @@ class Monitor:
             self._tell(feed.Withdrawn(sandbox_id=sandbox_id, exec_id=exec_id))
 
     def ended(self, sandbox_id: str, exec_id: str) -> None:
-        """The call's tree is empty. The helper sees that for itself."""
-        watched = self._watched.get(sandbox_id)
-        if watched is not None:
-            watched.calls.pop(exec_id, None)
+        """The call's tree is empty. Its last reports may still wait: it is known until the next beat is answered."""
+        self._leaving.append((self._asked + 1, sandbox_id, exec_id))
+
+    def _left(self, answered: int) -> None:
+        """All that was reported before this beat is read."""
+        while self._leaving and self._leaving[0][0] <= answered:
+            _, sandbox_id, exec_id = self._leaving.popleft()
+            watched = self._watched.get(sandbox_id)
+            if watched is not None:
+                watched.calls.pop(exec_id, None)
 
     # ── breaches, for the front ──────────────────────────────────────────────────────────────────────────────────
 
@@ -284,6 +292,7 @@ class Monitor:
                     self._heard, self._speaks = time.monotonic(), True
                     self.counts = said.counts
                     if said.judges:
+                        self._left(said.number)
                         async with self._pong:
                             self._answered = max(self._answered, said.number)
                             self._pong.notify_all()
