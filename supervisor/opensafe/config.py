@@ -43,6 +43,7 @@ class Caps(_Section, frozen=True):
 
     sessions_per_principal: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 64
     sandboxes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
+    sandbox_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] = 86_400
     running_calls: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 256
     parked_reviews: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 256
     arguments_bytes: Annotated[int, msgspec.Meta(ge=1024, le=64 << 20)] = 4 << 20

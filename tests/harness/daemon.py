@@ -10,6 +10,7 @@ import socket
 
 from opensafe.bench.private import PREFIX, PrivateDaemon
 from opensafe.client import Client
+from opensafe.warden.sandbox.limits import Hierarchies
 
 __all__ = ["PREFIX", "ROOT", "Daemon", "running", "signal_process"]
 
@@ -51,6 +52,13 @@ class Daemon(PrivateDaemon):
                 answer += control.recv(65536)
                 with contextlib.suppress(ValueError):
                     return sorted(process["cmd"].partition(":")[0] for process in json.loads(answer)["result"])
+
+    def process_of(self, sandbox, name):
+        """Host process of a sandbox by its name, such as `runsc-gofer`."""
+        for pid in Hierarchies.find((self.state / "instance").read_text()).group(sandbox).pids():
+            if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == name.encode():
+                return pid
+        raise LookupError(name)
 
     def remove(self):
         """Kill what runs, take the directories away, and say what was left behind in the kernel."""

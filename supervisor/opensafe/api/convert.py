@@ -4,16 +4,15 @@ from typing import Final
 
 import msgspec
 
-from opensafe._proto.v1 import agent_pb2, common_pb2, policy_pb2, review_pb2, sandbox_pb2, session_pb2
+from opensafe._proto.v1 import agent_pb2, common_pb2, policy_pb2, review_pb2, session_pb2
 from opensafe.control.bans import Subject
 from opensafe.control.judge import Verdict
 from opensafe.control.reviews import View
 from opensafe.errors import InvalidArgument
 from opensafe.model.decision import Action, RuleHit
-from opensafe.model.limits import SandboxLimits
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.usage import Limits
-from opensafe.state.rows import BanRow, SandboxRow
+from opensafe.state.rows import BanRow
 from opensafe.warden import protocol
 
 _ACTIONS: Final = {
@@ -83,27 +82,6 @@ def outcome_of(message: common_pb2.Outcome) -> Outcome:
         signal=message.signal if kind is OutcomeKind.SIGNALLED else None,
         detail=message.detail[:1000],
         run_ns=message.run_ns,
-    )
-
-
-def limits_of(message: sandbox_pb2.SandboxLimits) -> SandboxLimits:
-    """Sandbox limits; 0 takes the default. Raises InvalidArgument naming field and bound."""
-    asked = {field.name: value for field, value in message.ListFields()}
-    try:
-        return msgspec.convert(asked, SandboxLimits)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(f"limits: {error}", value=asked, remedy="Bounds are in docs/configuration.md.") from error
-
-
-def sandbox(row: SandboxRow, state: protocol.SandboxState | None) -> sandbox_pb2.Sandbox:
-    """A sandbox as the index and the warden know it."""
-    return sandbox_pb2.Sandbox(
-        sandbox_id=row.sandbox_id,
-        session_id=row.session_id,
-        template=row.template,
-        state=state.state if state else "lost",
-        created_unix_ns=row.created_us * 1000,
-        cause=state.cause if state else "unknown to the warden",
     )
 
 

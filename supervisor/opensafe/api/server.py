@@ -40,6 +40,7 @@ from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.reviews import Reviews
+from opensafe.control.sandbox_list import SandboxList
 from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
@@ -87,6 +88,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     sessions: Sessions
     sandboxes: Sandboxes
+    sandbox_list: SandboxList
     reviews: Reviews
     bans: Bans
     permits: Permits
@@ -162,7 +164,9 @@ class Api:
 def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
     gate, desk, log = services.gate, services.desk, services.log
     session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(desk, services.sessions, principal), server)
-    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(services.sandboxes, principal), server)
+    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(
+        SandboxService(services.sandboxes, services.sandbox_list, principal), server
+    )
     exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(
         PolicyService(

@@ -8,7 +8,7 @@ knows whether a call_id was used.
 import os
 import pathlib
 import urllib.parse
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -36,7 +36,7 @@ from opensafe.model.outcome import Outcome
 from opensafe.model.shadow import Candidate, ShadowReport
 from opensafe.model.usage import Limits, Usage
 
-from . import _policy, _wire
+from . import _policy, _sandboxes, _wire
 from ._calls import Collector, Stdin, encode_arguments, stream
 from ._discovery import MAX_PATH_BYTES
 from ._events import CallResult, Event
@@ -48,9 +48,11 @@ from ._types import (
     BundleSettled,
     CreatedSandbox,
     DaemonStatus,
+    Lease,
     Permit,
     Review,
     Sandbox,
+    SandboxPage,
     SandboxSize,
     Verdict,
 )
@@ -137,31 +139,87 @@ class Client:
         session_id: str,
         template: str = "",
         size: SandboxSize = SandboxSize(),  # noqa: B008 - frozen
+        *,
+        labels: Mapping[str, str] = {},
+        lease: Lease = Lease(),  # noqa: B008 - frozen
+        network: str = "",
     ) -> CreatedSandbox:
-        """Make a sandbox of a runner image ("" is `base`). Policy judges the request: NotPermitted is its no."""
-        request = sandbox_pb2.CreateSandboxRequest(
-            session_id=session_id, template=template, limits=_wire.limits_message(size)
-        )
+        """Make a sandbox of a runner image ("" is `base`). Policy judges the request: NotPermitted is its no.
+
+        labels: at most 16, for lists. network: a profile, of which there is only `none` so far. Raises LimitExceeded,
+        SandboxStartFailed.
+        """
+        request = _sandboxes.create_request(session_id, template, size, labels, lease, network)
         answer = await self._ask(self._sandboxes.CreateSandbox(request))
         return CreatedSandbox(
-            sandbox=_wire.sandbox(answer.sandbox),
+            sandbox=_sandboxes.sandbox(answer.sandbox),
             verdict=_wire.verdict(answer.decision),
             create_ns=answer.create_ns,
         )
 
     async def get_sandbox(self, sandbox_id: str) -> Sandbox:
-        """One sandbox of this principal. Raises NotFound."""
+        """One sandbox of this principal. Raises NotFound, also for one that is deleted."""
         request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id)
-        return _wire.sandbox((await self._ask(self._sandboxes.GetSandbox(request))).sandbox)
+        return _sandboxes.sandbox((await self._ask(self._sandboxes.GetSandbox(request))).sandbox)
 
-    async def list_sandboxes(self) -> tuple[Sandbox, ...]:
-        """This principal's sandboxes."""
-        answer = await self._ask(self._sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest()))
-        return tuple(_wire.sandbox(message) for message in answer.sandboxes)
+    async def list_sandboxes(
+        self, *, labels: Mapping[str, str] | None = None, states: Sequence[str] = (), session_id: str = ""
+    ) -> tuple[Sandbox, ...]:
+        """This principal's sandboxes, oldest first: with all of the labels, in one of the states (or not deleted)."""
+        found: list[Sandbox] = []
+        cursor = ""
+        while True:
+            page = await self.list_sandbox_page(
+                labels=labels, states=states, session_id=session_id, page_size=1000, cursor=cursor
+            )
+            found += page.sandboxes
+            cursor = page.next_cursor
+            if not cursor:
+                return tuple(found)
 
-    async def delete_sandbox(self, sandbox_id: str) -> None:
-        """End and remove a sandbox. Raises NotFound."""
-        await self._ask(self._sandboxes.DeleteSandbox(sandbox_pb2.DeleteSandboxRequest(sandbox_id=sandbox_id)))
+    async def list_sandbox_page(
+        self,
+        *,
+        labels: Mapping[str, str] | None = None,
+        states: Sequence[str] = (),
+        session_id: str = "",
+        page_size: int = 0,
+        cursor: str = "",
+    ) -> SandboxPage:
+        """One page of such a list, of at most 1000. The cursor holds for the same filter. Raises InvalidArgument."""
+        request = _sandboxes.list_request(labels, states, session_id, page_size, cursor)
+        return _sandboxes.page(await self._ask(self._sandboxes.ListSandboxes(request)))
+
+    async def renew_sandbox(self, sandbox_id: str, ttl_s: int = 0) -> Sandbox:
+        """Let it live `ttl_s` seconds from now; 0: as long as the site allows. Raises NotFound, LimitExceeded."""
+        request = sandbox_pb2.RenewSandboxRequest(sandbox_id=sandbox_id, ttl_s=ttl_s)
+        return _sandboxes.sandbox((await self._ask(self._sandboxes.RenewSandbox(request))).sandbox)
+
+    async def pause_sandbox(self, sandbox_id: str) -> Sandbox:
+        """Stop everything in it. Raises NotFound, Conflict, SandboxLost."""
+        request = sandbox_pb2.PauseSandboxRequest(sandbox_id=sandbox_id)
+        return _sandboxes.sandbox((await self._ask(self._sandboxes.PauseSandbox(request))).sandbox)
+
+    async def resume_sandbox(self, sandbox_id: str) -> Sandbox:
+        """Let it go on. Raises NotFound, Conflict, SandboxLost."""
+        request = sandbox_pb2.ResumeSandboxRequest(sandbox_id=sandbox_id)
+        return _sandboxes.sandbox((await self._ask(self._sandboxes.ResumeSandbox(request))).sandbox)
+
+    async def delete_sandbox(self, sandbox_id: str, *, wait: bool = True) -> None:
+        """End and remove a sandbox. Without `wait` it returns before that is done. Raises NotFound, SandboxError."""
+        request = sandbox_pb2.DeleteSandboxRequest(sandbox_id=sandbox_id, wait=wait)
+        await self._ask(self._sandboxes.DeleteSandbox(request))
+
+    async def watch_sandboxes(self) -> AsyncIterator[Sandbox]:
+        """Those that live, then each at every change. Raises LimitExceeded where one reads too slowly: watch again."""
+        call = self._sandboxes.WatchSandboxes(sandbox_pb2.WatchSandboxesRequest())
+        try:
+            async for message in call:
+                yield _sandboxes.sandbox(message.sandbox)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error, self._path) from error
+        finally:
+            call.cancel()
 
     # Calls
 

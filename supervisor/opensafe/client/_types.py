@@ -42,10 +42,25 @@ class SandboxSize(msgspec.Struct, frozen=True, kw_only=True):
     workspace_bytes: int = 0
     tmp_bytes: int = 0
     shm_bytes: int = 0
+    root_overlay_bytes: int = 0
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a sandbox lives, in seconds. ttl_s: 0 for as long as the site allows. idle_timeout_s: 0 for never.
+
+    idle_action: what follows that time without a running call, `delete` or `pause`.
+    """
+
+    ttl_s: int = 0
+    idle_timeout_s: int = 0
+    idle_action: str = "delete"
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """One sandbox. state: running, lost or deleting; `cause` says why it is lost."""
+    """One sandbox. state: running, paused, deleting, deleted or lost; `cause` says why.
+
+    image_digest: of the image's tree, as it was judged. idle_action: "" where there is no idle time.
+    """
 
     sandbox_id: str
     session_id: str
@@ -53,6 +68,21 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     created_unix_ns: int
     cause: str = ""
+    image_digest: str = ""
+    network: str = ""
+    labels: dict[str, str] = {}
+    size: SandboxSize = SandboxSize()
+    expires_unix_ns: int = 0
+    idle_timeout_s: int = 0
+    idle_action: str = ""
+    changed_unix_ns: int = 0
+
+
+class SandboxPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a list; `next_cursor` is "" on the last."""
+
+    sandboxes: tuple[Sandbox, ...]
+    next_cursor: str
 
 
 class CreatedSandbox(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from opensafe._proto.v1 import agent_pb2, common_pb2, exec_pb2, policy_pb2, review_pb2, sandbox_pb2, session_pb2
+from opensafe._proto.v1 import agent_pb2, common_pb2, exec_pb2, policy_pb2, review_pb2, session_pb2
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
@@ -20,8 +20,6 @@ from ._types import (
     BundleSettled,
     DaemonStatus,
     Review,
-    Sandbox,
-    SandboxSize,
     SelfTest,
     Verdict,
 )
@@ -128,23 +126,6 @@ def event(message: exec_pb2.ExecResponse) -> Event:
             return Ended(outcome(message.outcome))
         case other:
             _strange("event", other)
-
-
-def sandbox(message: sandbox_pb2.Sandbox) -> Sandbox:
-    """One sandbox."""
-    return Sandbox(
-        sandbox_id=message.sandbox_id,
-        session_id=message.session_id,
-        template=message.template,
-        state=message.state,
-        created_unix_ns=message.created_unix_ns,
-        cause=message.cause,
-    )
-
-
-def limits_message(size: SandboxSize) -> sandbox_pb2.SandboxLimits:
-    """The message of the limits asked for."""
-    return sandbox_pb2.SandboxLimits(**msgspec.structs.asdict(size))
 
 
 def review(message: review_pb2.Review) -> Review:

@@ -191,7 +191,11 @@ class Judge:
         call, sandbox = ask.call, ask.sandbox
         if ask.spec is not None:
             sandbox = msgspec.structs.replace(
-                sandbox, id=ask.spec.sandbox_id, template=ask.spec.template, limits=ask.spec.limits
+                sandbox,
+                id=ask.spec.sandbox_id,
+                template=ask.spec.template,
+                image_digest=ask.spec.image_digest,
+                limits=ask.spec.limits,
             )
         session, budget = self._history.of(ask.session, ask.sandbox.id)
         return PolicyInput(

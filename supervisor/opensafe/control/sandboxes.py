@@ -1,31 +1,60 @@
-"""Sandboxes: made where policy allows it, looked up by their owner only, removed with their session.
+"""Sandboxes as their owners ask for them: made where policy allows it, leased, paused and deleted.
 
-An object of another principal is reported as not found, so that ids tell nothing.
+An object of another principal is reported as not found, so that ids tell nothing. Labels, leases and states are records
+of the log; what became of a sandbox without being asked for is upkeep.py's.
 """
 
-import contextlib
 import time
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
-from opensafe.errors import InvalidArgument, LimitExceeded, NotFound, NotPermitted, SandboxError
+from opensafe.errors import (
+    Conflict,
+    InvalidArgument,
+    LimitExceeded,
+    NotFound,
+    NotPermitted,
+    SandboxError,
+    SandboxLost,
+    SandboxPaused,
+)
 from opensafe.model.calls import Principal
 from opensafe.model.decision import Action
 from opensafe.model.ids import new_id, now_us
 from opensafe.model.limits import SandboxLimits
 from opensafe.model.records import SandboxRecord
-from opensafe.model.sandbox import SandboxSpec
+from opensafe.model.sandbox import NO_NETWORK, Name, SandboxSpec
 from opensafe.state.rows import SandboxRow, SessionRow
 from opensafe.state.store import Store
 from opensafe.telemetry import semconv
 from opensafe.telemetry.spans import Tracing
 from opensafe.warden.client import WardenClient
-from opensafe.warden.protocol import SandboxState
 
+from .changes import Changes
 from .judge import Ask, Judge, Judged
+from .removals import Removals
 from .sessions import Sessions
+
+_REMEDY: Final = "Make one with CreateSandbox."
+
+_LabelKey = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
+_LabelValue = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=256)]
+Labels = Annotated[dict[_LabelKey, _LabelValue], msgspec.Meta(max_length=16)]
+_Seconds = Annotated[int, msgspec.Meta(ge=0, le=31_536_000)]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A sandbox as it is asked for. ttl_s: 0 for as long as the site allows. idle_timeout_s: 0 for never."""
+
+    template: Name = "base"
+    network: Name = NO_NETWORK
+    limits: SandboxLimits = SandboxLimits()
+    labels: Labels = {}
+    ttl_s: _Seconds = 0
+    idle_timeout_s: _Seconds = 0
+    idle_action: Literal["pause", "delete"] = "delete"
 
 
 class MadeSandbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,48 +66,46 @@ class MadeSandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandboxes:
-    """Makes, finds and removes sandboxes. Every change is a record."""
+    """Every change is a record. All raise NotFound for what is not the principal's."""
 
     def __init__(
         self,
         judge: Judge,
-        log: AuditLog,
         store: Store,
         sessions: Sessions,
+        changes: Changes,
+        removals: Removals,
         warden: WardenClient,
         tracing: Tracing,
         caps: Caps,
     ) -> None:
         self._judge = judge
-        self._log = log
         self._store = store
         self._sessions = sessions
+        self._changes = changes
+        self._removals = removals
         self._warden = warden
         self._tracing = tracing
         self._caps = caps
         self._making = 0
 
-    async def make(self, principal: Principal, session_id: str, template: str, limits: SandboxLimits) -> MadeSandbox:
+    async def make(self, principal: Principal, session_id: str, wanted: Wanted) -> MadeSandbox:
         """Judge, record, make. Raises NotPermitted with the rules where policy says no, SandboxStartFailed."""
         arrived = time.monotonic_ns()
         session = self._sessions.require(principal, session_id)
-        try:
-            spec = msgspec.convert(
-                {"sandbox_id": new_id("sb"), "template": template or "base", "limits": msgspec.to_builtins(limits)},
-                SandboxSpec,
-            )
-        except msgspec.ValidationError as error:
-            raise InvalidArgument(f"sandbox: {error}", value=template) from error
-        count = len(self._store.sandboxes()) + self._making
-        if count >= self._caps.sandboxes:
-            raise LimitExceeded(
-                "too many sandboxes",
-                value=count,
-                limit=f"caps.sandboxes = {self._caps.sandboxes}",
-                remedy="Delete sandboxes that are done.",
-            )
+        ttl_s = self._ttl(wanted.ttl_s)
+        if wanted.network != NO_NETWORK:
+            raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
+        self._admit()
         self._making += 1
         try:
+            spec = SandboxSpec(
+                sandbox_id=new_id("sb"),
+                template=wanted.template,
+                image_digest=await self._warden.find_image(wanted.template),
+                network=wanted.network,
+                limits=wanted.limits,
+            )
             with self._tracing.tool("sandbox.create", session_id, session.trace_id, spec.sandbox_id, {}):
                 judged = await self._judge.judge(
                     Ask(purpose="sandbox", principal=principal, session=session, spec=spec, arrived_ns=arrived)
@@ -87,86 +114,137 @@ class Sandboxes:
                     raise _refused(judged)
                 with self._tracing.child(semconv.SPAN_SANDBOX_CREATE, **{semconv.SANDBOX_ID: spec.sandbox_id}):
                     made = await self._warden.create_sandbox(spec, judged.record)
-            await self._record(spec.sandbox_id, session, "running", spec)
+            await self._changes.write(_made(session, spec, wanted, ttl_s))
         finally:
             self._making -= 1
         row, now = self._store.sandbox(spec.sandbox_id), self._store.session(session_id)
         if row is None:
             raise SandboxError("the sandbox was made and not recorded", value=spec.sandbox_id)
         if now is None or now.closed:
-            await self._delete(row, "deleted")
+            await self._removals.begin(row.sandbox_id, "session closed")
             raise NotFound("the session was closed meanwhile", value=session_id)
         return MadeSandbox(row=row, judged=judged, create_ns=made.create_ns)
 
-    def require(self, principal: Principal, sandbox_id: str) -> SandboxRow:
-        """The principal's sandbox, running or lost. Raises NotFound."""
+    def find(self, principal: Principal, sandbox_id: str) -> SandboxRow:
+        """One that is not deleted, whatever else its state."""
         row = self._store.sandbox(sandbox_id)
-        if row is None or row.principal != principal.name or row.ended is not None:
-            cause = f" ({row.ended})" if row is not None and row.principal == principal.name else ""
-            raise NotFound(f"no such sandbox{cause}", value=sandbox_id, remedy="Make one with CreateSandbox.")
+        if row is None or row.principal != principal.name:
+            raise NotFound("no such sandbox", value=sandbox_id, remedy=_REMEDY)
+        if row.state == "deleted":
+            raise NotFound(f"the sandbox is deleted ({row.cause})", value=sandbox_id, remedy=_REMEDY)
         return row
 
-    async def states(self, principal: Principal) -> list[tuple[SandboxRow, SandboxState | None]]:
-        """The principal's sandboxes with what the warden says of each (None: it knows it no more)."""
-        seen = {state.sandbox_id: state for state in await self._warden.list_sandboxes()}
-        return [(row, seen.get(row.sandbox_id)) for row in self._store.sandboxes(principal=principal.name)]
+    def require(self, principal: Principal, sandbox_id: str) -> SandboxRow:
+        """One in which a call can run. Raises SandboxPaused, SandboxLost with the cause, Conflict."""
+        row = self.find(principal, sandbox_id)
+        match row.state:
+            case "paused":
+                raise SandboxPaused(
+                    f"the sandbox is paused ({row.cause})",
+                    value=sandbox_id,
+                    remedy="Resume it (opensafe sandbox resume), then send the call under a new call_id.",
+                )
+            case "lost":
+                raise SandboxLost(f"the sandbox is lost ({row.cause})", value=sandbox_id, remedy=_REMEDY)
+            case "deleting":
+                raise Conflict(f"the sandbox is being deleted ({row.cause})", value=sandbox_id, remedy=_REMEDY)
+        return row
 
-    async def delete(self, principal: Principal, sandbox_id: str) -> None:
-        """End and remove a sandbox. Raises NotFound."""
-        await self._delete(self.require(principal, sandbox_id), "deleted")
+    async def renew(self, principal: Principal, sandbox_id: str, ttl_s: int) -> SandboxRow:
+        """Let it live `ttl_s` seconds from now (0: as long as the site allows). Raises LimitExceeded, Conflict."""
+        if ttl_s < 0:
+            raise InvalidArgument("ttl_s is negative", value=ttl_s)
+        until = now_us() + self._ttl(ttl_s) * 10**6
+        self.find(principal, sandbox_id)
+        async with self._changes.turn(sandbox_id) as row:
+            _must_live(row)
+            return await self._changes.record(row, row.state, expires_us=until)
+
+    async def pause(self, principal: Principal, sandbox_id: str) -> SandboxRow:
+        """Stop its guest; deadlines of calls go on. One that is paused stays so. Raises Conflict, SandboxLost."""
+        return await self._turn_to(principal, sandbox_id, "paused")
+
+    async def resume(self, principal: Principal, sandbox_id: str) -> SandboxRow:
+        """Let its guest go on; one that runs goes on. Raises Conflict, SandboxLost."""
+        return await self._turn_to(principal, sandbox_id, "running")
+
+    async def delete(self, principal: Principal, sandbox_id: str, *, wait: bool) -> None:
+        """Returns when the wish is on record; with `wait` when it is removed. Raises SandboxError where it could not be
+        at once: it goes on being tried.
+        """
+        self.find(principal, sandbox_id)
+        await self._removals.begin(sandbox_id, "asked")
+        if wait:
+            await self._removals.tried(sandbox_id)
 
     async def remove_of(self, session_id: str) -> None:
-        """End and remove what the closed session has."""
-        for row in self._store.sandboxes(session_id=session_id):
-            await self._delete(row, "deleted")
+        """Remove what the closed session has."""
+        rows = self._store.sandboxes.of_session(session_id)
+        for row in rows:
+            await self._removals.begin(row.sandbox_id, "session closed")
+        for row in rows:
+            await self._removals.tried(row.sandbox_id)
 
-    async def reconcile(self) -> None:
-        """After a start: agree with the warden on what lives. Neither keeps what the other doesn't know."""
-        states = await self._warden.list_sandboxes()
-        alive = {state.sandbox_id for state in states if state.state == "running"}
-        known = {row.sandbox_id: row for row in self._store.sandboxes()}
-        for sandbox_id in sorted(known.keys() - alive):
-            session = self._store.session(known[sandbox_id].session_id)
-            if session is not None:
-                await self._record(sandbox_id, session, "lost: ended while the daemon was away")
-        for row in self._store.sandboxes():
-            session = self._store.session(row.session_id)
-            if session is None or session.closed:
-                await self._delete(row, "deleted")
-        for state in states:
-            if state.sandbox_id not in known or state.sandbox_id not in alive:
-                with contextlib.suppress(NotFound):
-                    await self._warden.delete_sandbox(state.sandbox_id)
+    async def _turn_to(self, principal: Principal, sandbox_id: str, state: str) -> SandboxRow:
+        self.find(principal, sandbox_id)
+        async with self._changes.turn(sandbox_id) as row:
+            _must_live(row)
+            if row.state == state:
+                return row
+            if state == "paused":
+                await self._warden.pause_sandbox(sandbox_id)
+            else:
+                await self._warden.resume_sandbox(sandbox_id)
+            return await self._changes.record(row, state, "asked")
 
-    async def end_all(self) -> None:
-        """The daemon stops, and with it every sandbox: put that on record."""
-        for row in self._store.sandboxes():
-            session = self._store.session(row.session_id)
-            if session is not None:
-                await self._record(row.sandbox_id, session, "daemon stopped")
-
-    async def _delete(self, row: SandboxRow, cause: str) -> None:
-        with contextlib.suppress(NotFound):  # gone already, which is what was wanted
-            await self._warden.delete_sandbox(row.sandbox_id)
-        current = self._store.sandbox(row.sandbox_id)
-        if current is None or current.ended is not None:
-            return
-        session = self._store.session(row.session_id)
-        if session is not None:
-            await self._record(row.sandbox_id, session, cause)
-
-    async def _record(self, sandbox_id: str, session: SessionRow, state: str, spec: SandboxSpec | None = None) -> None:
-        await self._log.append(
-            SandboxRecord(
-                time_us=now_us(),
-                sandbox_id=sandbox_id,
-                session_id=session.session_id,
-                principal=session.principal,
-                state=state,
-                template=spec.template if spec else "",
-                limits=spec.limits if spec else None,
+    def _ttl(self, asked_s: int) -> int:
+        most = self._caps.sandbox_ttl_s
+        if asked_s > most:
+            raise LimitExceeded(
+                "no sandbox lives so long",
+                value=f"{asked_s} s",
+                limit=f"caps.sandbox_ttl_s = {most}",
+                remedy="Ask for less, and renew it in time.",
             )
-        )
+        return asked_s or most
+
+    def _admit(self) -> None:
+        count = self._store.sandboxes.count() + self._making
+        if count >= self._caps.sandboxes:
+            raise LimitExceeded(
+                "too many sandboxes",
+                value=count,
+                limit=f"caps.sandboxes = {self._caps.sandboxes}",
+                remedy="Delete sandboxes that are done.",
+            )
+
+
+def _made(session: SessionRow, spec: SandboxSpec, wanted: Wanted, ttl_s: int) -> SandboxRecord:
+    now = now_us()
+    return SandboxRecord(
+        time_us=now,
+        sandbox_id=spec.sandbox_id,
+        session_id=session.session_id,
+        principal=session.principal,
+        state="running",
+        cause="asked",
+        expires_us=now + ttl_s * 10**6,
+        template=spec.template,
+        image_digest=spec.image_digest,
+        network=spec.network,
+        limits=spec.limits,
+        labels=wanted.labels,
+        idle_timeout_s=wanted.idle_timeout_s,
+        idle_action=wanted.idle_action if wanted.idle_timeout_s else "",
+    )
+
+
+def _must_live(row: SandboxRow) -> None:
+    match row.state:
+        case "lost":
+            raise SandboxLost(f"the sandbox is lost ({row.cause})", value=row.sandbox_id, remedy=_REMEDY)
+        case "deleting" | "deleted":
+            raise Conflict(f"the sandbox is {row.state} ({row.cause})", value=row.sandbox_id, remedy=_REMEDY)
 
 
 def _refused(judged: Judged) -> NotPermitted:

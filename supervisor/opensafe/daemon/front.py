@@ -31,15 +31,19 @@ from opensafe.control.activation import REFUSED, Activations
 from opensafe.control.approved import Approved
 from opensafe.control.bans import Bans
 from opensafe.control.breaches import record_breaches
+from opensafe.control.changes import Changes
 from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
 from opensafe.control.judge import Judge
 from opensafe.control.permits import Permits
 from opensafe.control.refusals import Flow, Refusals
+from opensafe.control.removals import Removals
 from opensafe.control.reviews import Reviews
+from opensafe.control.sandbox_list import SandboxList
 from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
+from opensafe.control.upkeep import Upkeep
 from opensafe.desk import Desk
 from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError, Unavailable
 from opensafe.gate import Gate
@@ -105,7 +109,10 @@ class Front:
         judge = Judge(loaded.engine, bundle, log, history, tracing, caps.review_ttl_s, caps.permit_ttl_s)
         activations.lead(judge)
         sessions = Sessions(log, store, tracing, caps)
-        sandboxes = Sandboxes(judge, log, store, sessions, warden, tracing, caps)
+        changes = Changes(log, store)
+        removals = Removals(changes, warden)
+        sandboxes = Sandboxes(judge, store, sessions, changes, removals, warden, tracing, caps)
+        upkeep = Upkeep(changes, removals, store, warden)
         reviews = Reviews(log, store, caps)
         flow = Flow(caps.arguments_bytes_per_s)  # one for all that is judged of a principal
         refusals = Refusals(log, caps.refusals_per_s)
@@ -129,10 +136,11 @@ class Front:
             flow,
         )
         desk = Desk(gate, approved, sessions, sandboxes, reviews, bans, refusals, store)
-        await sandboxes.reconcile()
+        await upkeep.reconcile()
         lost = await gate.recover()
         await log.append(self._record("started", bundle, lost))
-        stack.push_async_callback(self._stopped, log, judge, sandboxes)
+        stack.push_async_callback(self._stopped, log, judge, upkeep)
+        stack.push_async_callback(removals.close)
 
         api = Api(
             Services(
@@ -143,6 +151,7 @@ class Front:
                 store=store,
                 sessions=sessions,
                 sandboxes=sandboxes,
+                sandbox_list=SandboxList(log, store),
                 reviews=reviews,
                 bans=bans,
                 permits=permits,
@@ -163,6 +172,8 @@ class Front:
         for work in (
             desk.watch_expiry(),
             permits.watch_expiry(),
+            upkeep.watch_leases(),
+            upkeep.watch_losses(),
             refusals.watch(),
             shadow.watch(),
             record_breaches(warden, log),
@@ -204,9 +215,9 @@ class Front:
         except AuditError as error:
             _log.error("refusals are not on record", error=str(error))
 
-    async def _stopped(self, log: AuditLog, judge: Judge, sandboxes: Sandboxes) -> None:
+    async def _stopped(self, log: AuditLog, judge: Judge, upkeep: Upkeep) -> None:
         try:
-            await sandboxes.end_all()
+            await upkeep.end_all()
             await log.append(self._record("stopped", judge.bundle, 0))
         except AuditError as error:
             _log.error("the stop is not on record", error=str(error))

@@ -135,14 +135,25 @@ class SessionRecord(_Record, frozen=True, tag="session"):
 
 
 class SandboxRecord(_Record, frozen=True, tag="sandbox"):
-    """A sandbox runs, or ended (`state` is then its cause: deleted, failed, lost: …)."""
+    """A sandbox was made (`template` is then not ""), changed its state, or had its lease renewed.
+
+    state: running, paused, deleting, deleted or lost. cause: why, in few words; "" leaves the one before. expires_us:
+    the lease's end where it is new, else 0. idle_action: pause or delete, `idle_timeout_s` seconds after the last call.
+    """
 
     sandbox_id: str
     session_id: str
     principal: str
     state: str
+    cause: str = ""
+    expires_us: int = 0
     template: str = ""
+    image_digest: str = ""
+    network: str = ""
     limits: SandboxLimits | None = None
+    labels: dict[str, str] = {}
+    idle_timeout_s: int = 0
+    idle_action: str = ""
 
 
 class DaemonRecord(_Record, frozen=True, tag="daemon"):

@@ -16,11 +16,21 @@ from .limits import CallLimits, SandboxLimits
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 
 
+ImageDigest = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
+#: The only network profile so far: loopback and no way out.
+NO_NETWORK = "none"
+
+
 class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sandbox to be made. `sandbox_id` is random and never reused; `template` names a runner image."""
+    """A sandbox to be made. `sandbox_id` is random and never reused; `template` names a runner image.
+
+    image_digest: of the image that was judged; the warden makes the sandbox of no other. network: its profile.
+    """
 
     sandbox_id: str
     template: Name = "base"
+    image_digest: ImageDigest = ""
+    network: Name = NO_NETWORK
     limits: SandboxLimits = SandboxLimits()
 
     def subject_digest(self) -> str:

@@ -90,7 +90,9 @@ class Replayer:
         asked = record.input.sandbox
         if asked.limits is None:
             return "the record does not say which limits were asked for"
-        spec = SandboxSpec(sandbox_id=asked.id, template=asked.template, limits=asked.limits)
+        spec = SandboxSpec(
+            sandbox_id=asked.id, template=asked.template, image_digest=asked.image_digest, limits=asked.limits
+        )
         return "" if spec.subject_digest() == record.subject else "what it authorised is not the sandbox asked for"
 
     def _engine(self, record: DecisionRecord) -> Engine:

@@ -6,6 +6,7 @@ from typing import Any, Self
 import msgspec
 
 from opensafe.model.decision import Decision, RuleHit
+from opensafe.model.limits import SandboxLimits
 from opensafe.model.outcome import Outcome
 from opensafe.model.usage import Limits, Usage
 
@@ -37,20 +38,34 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One sandbox; `ended` is its cause of end, None while it runs."""
+    """One sandbox; see SandboxRecord. number orders them by age. changed_us: of the state, cause or lease.
+
+    active_us: when it was made or resumed, or a call in it began or ended. limits: None of a record without.
+    """
 
     sandbox_id: str
+    number: int
     session_id: str
     principal: str
     template: str
+    image_digest: str
+    network: str
+    limits: SandboxLimits | None
+    labels: dict[str, str]
     created_us: int
-    ended: str | None
+    state: str
+    cause: str
+    changed_us: int
+    expires_us: int
+    idle_timeout_s: int
+    idle_action: str
+    active_us: int
     taints: tuple[str, ...]
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
         """From a row of `sandboxes`."""
-        return msgspec.convert(_fields(row, ("taints",)), cls)
+        return msgspec.convert(_fields(row, ("limits", "labels", "taints")), cls)
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,15 +26,31 @@ CREATE TABLE sessions (
     taints          TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
 
+-- number: the index of the record of its making, which orders lists.
 CREATE TABLE sandboxes (
-    sandbox_id TEXT PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions,
-    principal  TEXT NOT NULL,
-    template   TEXT NOT NULL,
-    created_us INTEGER NOT NULL,
-    ended      TEXT,
-    taints     TEXT NOT NULL DEFAULT '[]'
+    sandbox_id     TEXT PRIMARY KEY,
+    number         INTEGER NOT NULL,
+    session_id     TEXT NOT NULL REFERENCES sessions,
+    principal      TEXT NOT NULL,
+    template       TEXT NOT NULL,
+    image_digest   TEXT NOT NULL,
+    network        TEXT NOT NULL,
+    limits         TEXT NOT NULL,
+    labels         TEXT NOT NULL,
+    created_us     INTEGER NOT NULL,
+    state          TEXT NOT NULL,
+    cause          TEXT NOT NULL,
+    changed_us     INTEGER NOT NULL,
+    expires_us     INTEGER NOT NULL,
+    idle_timeout_s INTEGER NOT NULL,
+    idle_action    TEXT NOT NULL,
+    -- When it was made or resumed, or a call in it began or ended, whichever was last.
+    active_us      INTEGER NOT NULL,
+    taints         TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX sandboxes_of ON sandboxes (principal, number);
+CREATE INDEX sandboxes_live ON sandboxes (session_id) WHERE state IN ('running', 'paused', 'deleting');
 
 CREATE TABLE calls (
     session_id  TEXT NOT NULL,

@@ -34,8 +34,9 @@ from opensafe.model.records import (
 
 from .history import History
 from .rows import BundleRow, CallRow, ReviewRow, SandboxRow, SessionRow
+from .sandboxes import SandboxIndex
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 
 
 class Store:
@@ -48,6 +49,7 @@ class Store:
         self._migrate(path)
         self._folded = self._number("SELECT coalesce(max(value), 0) FROM meta WHERE key = 'folded'")
         self.history = History(self._db)
+        self.sandboxes = SandboxIndex(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -86,7 +88,7 @@ class Store:
                 case SessionRecord():
                     self._fold_session(record)
                 case SandboxRecord():
-                    self._fold_sandbox(record)
+                    self.sandboxes.fold(index, record)
                 case RefusalRecord():
                     self.history.fold_refusal(record)
                 case BundleRecord():
@@ -119,17 +121,7 @@ class Store:
 
     def sandbox(self, sandbox_id: str) -> SandboxRow | None:
         """The sandbox, running or ended."""
-        row = self._db.execute("SELECT * FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,)).fetchone()
-        return SandboxRow.of(row) if row else None
-
-    def sandboxes(self, *, principal: str | None = None, session_id: str | None = None) -> list[SandboxRow]:
-        """Sandboxes that have not ended, of one principal or session or of all."""
-        rows = self._db.execute(
-            "SELECT * FROM sandboxes WHERE ended IS NULL AND (?1 IS NULL OR principal = ?1)"
-            " AND (?2 IS NULL OR session_id = ?2) ORDER BY created_us",
-            (principal, session_id),
-        )
-        return [SandboxRow.of(row) for row in rows]
+        return self.sandboxes.get(sandbox_id)
 
     def call(self, session_id: str, call_id: str) -> CallRow | None:
         """The call's latest decision and its outcome."""
@@ -239,9 +231,14 @@ class Store:
                         record.input.call.pinned_digest,
                     ),
                 )
+            if allowed:
+                self.sandboxes.fold_activity(record.sandbox_id, record.time_us)
         self.history.fold_decision(record)
 
     def _fold_outcome(self, record: OutcomeRecord) -> None:
+        call = self.call(record.session_id, record.call_id)
+        if call is not None and call.allowed_us:
+            self.sandboxes.fold_activity(call.sandbox_id, record.time_us)
         self.history.fold_end(record.session_id, record.call_id, record.outcome)
         if record.usage is not None:
             self.history.fold_usage(record.session_id, record.usage, record.time_us)
@@ -287,15 +284,6 @@ class Store:
                 _json(record.limits),
             ),
         )
-
-    def _fold_sandbox(self, record: SandboxRecord) -> None:
-        if record.state == "running":
-            self._db.execute(
-                "INSERT INTO sandboxes VALUES (?, ?, ?, ?, ?, NULL, '[]')",
-                (record.sandbox_id, record.session_id, record.principal, record.template, record.time_us),
-            )
-        else:
-            self._db.execute("UPDATE sandboxes SET ended = ? WHERE sandbox_id = ?", (record.state, record.sandbox_id))
 
     def _number(self, query: str, *arguments: object) -> int:
         return int(self._db.execute(query, arguments).fetchone()[0])

@@ -77,6 +77,11 @@ class WardenClient:
         request = protocol.CreateSandbox(request=self.next_request(), spec=spec, decision=decision)
         return _expect(await self.call(request), protocol.SandboxMade)
 
+    async def find_image(self, template: str) -> str:
+        """The digest of the image that the template's name means now. Raises SandboxStartFailed where there is none."""
+        answer = await self.call(protocol.FindImage(request=self.next_request(), template=template))
+        return _expect(answer, protocol.ImageFound).digest
+
     async def delete_sandbox(self, sandbox_id: str) -> None:
         """End and remove a sandbox. Raises NotFound, SandboxError."""
         await self.call(protocol.DeleteSandbox(request=self.next_request(), sandbox_id=sandbox_id))

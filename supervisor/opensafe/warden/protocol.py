@@ -9,7 +9,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
 - Wait, Kill, Signal, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a
   lost run.
-- PauseSandbox, ResumeSandbox, AwaitLost  likewise.
+- PauseSandbox, ResumeSandbox, AwaitLost  likewise. FindImage  names the digest of an image.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - NextBreach  tells what the monitor found.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
@@ -25,7 +25,7 @@ from typing import Annotated, Final
 import msgspec
 
 from opensafe.model.breach import Breach
-from opensafe.model.sandbox import Launch, SandboxSpec, Terminal
+from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
 MAX_PACKET: Final = 512 * 1024
@@ -57,6 +57,12 @@ class CreateSandbox(_Message, frozen=True):
 
     spec: SandboxSpec
     decision: RecordRef
+
+
+class FindImage(_Message, frozen=True):
+    """Answer: ImageFound."""
+
+    template: Name
 
 
 class DeleteSandbox(_Message, frozen=True):
@@ -170,6 +176,7 @@ class NextStep(_Message, frozen=True):
 
 Request = (
     CreateSandbox
+    | FindImage
     | DeleteSandbox
     | PauseSandbox
     | ResumeSandbox
@@ -200,6 +207,12 @@ class SandboxMade(_Message, frozen=True):
 
     sandbox_id: Id
     create_ns: int
+
+
+class ImageFound(_Message, frozen=True):
+    """The image that the template's name means now."""
+
+    digest: str
 
 
 class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,6 +345,7 @@ class Failed(_Message, frozen=True):
 
 Answer = (
     Done
+    | ImageFound
     | SandboxMade
     | Sandboxes
     | Lost

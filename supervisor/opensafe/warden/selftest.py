@@ -16,19 +16,21 @@ from typing import Final
 
 from pyroute2 import IPRoute
 
-from ..errors import HostUnsuitable
+from ..errors import HostUnsuitable, SandboxStartFailed
 from ..model.calls import Program
 from ..model.ids import new_id
 from ..model.limits import CallLimits, SandboxLimits
 from ..model.sandbox import Launch, SandboxSpec
 from . import process
 from .protocol import Check
+from .sandbox import image
 from .sandbox import layout as guest
 from .sandbox.driver import Driver
 from .sandbox.layout import Layout
 from .sandbox.lifecycle import Lifecycle
 from .sandbox.programs import Programs, guest_program
 
+_TEMPLATE: Final = "base"
 #: unshare(0) moves nothing: gVisor grants it, and it is in no profile.
 _UNSHARE: Final = ("syscall", "272", "0")
 _DENIED: Final = f"errno=EXDEV/{errno.EXDEV}"
@@ -43,7 +45,11 @@ _AF_INET: Final = 2
 
 async def run(layout: Layout, lifecycle: Lifecycle, driver: Driver) -> tuple[Check, ...]:
     """All checks. Raises HostUnsuitable naming each that was not refused or whose control failed."""
-    spec = SandboxSpec(sandbox_id=new_id("sb"), limits=SandboxLimits())
+    try:
+        digest = image.find(layout.images, _TEMPLATE).digest
+    except SandboxStartFailed as error:
+        raise HostUnsuitable(error.message, value=layout.images / _TEMPLATE, remedy=error.remedy) from error
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=digest, limits=SandboxLimits())
     with lifecycle.reserved(spec):
         await lifecycle.create(spec)
     programs = Programs(driver, lifecycle, limit=_PROGRAMS_MAX)

@@ -30,6 +30,7 @@ FRONT: Final = frozenset(
         protocol.AwaitLost,
         protocol.CreateSandbox,
         protocol.DeleteSandbox,
+        protocol.FindImage,
         protocol.Kill,
         protocol.ListSandboxes,
         protocol.NextBreach,

@@ -139,6 +139,9 @@ class Warden:
         match request:
             case protocol.CreateSandbox():
                 return await self._create(request)
+            case protocol.FindImage():
+                named = await asyncio.to_thread(image.find, self._layout.images, request.template)
+                return protocol.ImageFound(request=number, digest=named.digest)
             case protocol.Start():
                 return await self._start_program(request, descriptors)
             case protocol.Wait():

@@ -212,7 +212,11 @@ async def test_a_forged_allow_is_started_and_named_by_replay(double, recorded):
     blocked = next(record for record in records if record.get("result", {}).get("action") == "block")
 
     limits = made["input"]["sandbox"]["limits"]
-    spec = SandboxSpec(sandbox_id=new_id("sb"), limits=type(SandboxSpec(sandbox_id="x").limits)(**limits))
+    spec = SandboxSpec(
+        sandbox_id=new_id("sb"),
+        image_digest=made["input"]["sandbox"]["image_digest"],
+        limits=type(SandboxSpec(sandbox_id="x").limits)(**limits),
+    )
     sandbox = forged(made, spec, decision_id=new_id("dec"), sandbox_id=spec.sandbox_id)
     sandbox["input"]["sandbox"] = {**made["input"]["sandbox"], "id": spec.sandbox_id}
     await double.client.create_sandbox(spec, double.record(sandbox))

@@ -127,7 +127,8 @@ async def test_kill_of_the_warden_leaves_nothing_after_the_next_start(own_daemon
     async with daemon.client() as client:
         again = await client.run_call(session, sandbox, "hit", "Bash", {"command": "sleep 1000"})
         assert again.outcome.kind is OutcomeKind.LOST
-        assert await client.list_sandboxes() == ()
+        [gone] = await client.list_sandboxes()
+        assert (gone.state, gone.cause) == ("lost", "ended while the daemon was away")
         assert (await client.status()).removed_at_start
     assert daemon.stop() == 0
     assert daemon.leftovers() == []

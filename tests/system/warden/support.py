@@ -17,7 +17,7 @@ from opensafe.model.sandbox import Launch, SandboxSpec
 from opensafe.warden import kernel
 from opensafe.warden.client import WardenClient
 from opensafe.warden.protocol import Ended, RecordRef
-from opensafe.warden.sandbox import reconcile
+from opensafe.warden.sandbox import image, reconcile
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.driver import Driver
 from opensafe.warden.sandbox.layout import Layout
@@ -28,6 +28,7 @@ from opensafe.warden.sandbox.runsc import Runsc
 from opensafe.warden.sandbox.state import State
 
 IMAGES = os.environ.get("OPENSAFE_TEST_IMAGES", "/opt/opensafe/images")
+DIGEST = image.find(pathlib.Path(IMAGES), "base").digest
 RUNSC = os.environ.get("OPENSAFE_TEST_RUNSC", "/opt/opensafe/bin/runsc")
 
 
@@ -185,10 +186,12 @@ class Caller:
 
     def __init__(self, client, front):
         self.client, self.front = client, front
-        self.spec = SandboxSpec(sandbox_id=new_id("sb"))
+        self.spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
 
     async def create(self, limits: SandboxLimits | None = None, template: str = "base") -> "Caller":
-        self.spec = SandboxSpec(sandbox_id=new_id("sb"), template=template, limits=limits or SandboxLimits())
+        self.spec = SandboxSpec(
+            sandbox_id=new_id("sb"), template=template, image_digest=DIGEST, limits=limits or SandboxLimits()
+        )
         await self.client.create_sandbox(self.spec, self.front.decide(self.spec))
         return self
 

@@ -19,7 +19,7 @@ from opensafe.model.sandbox import Launch, SandboxSpec
 from opensafe.warden.children import Role
 from opensafe.warden.waiting import readable
 from opensafe.warden.warden import Warden
-from tests.system.warden.support import Host
+from tests.system.warden.support import DIGEST, Host
 
 #: A front that states its situation as an audit record, then says that it serves and stays.
 FRONT = """
@@ -180,7 +180,7 @@ async def test_a_front_that_dies_comes_again(served, host):
 async def test_what_a_front_started_ends_with_it_and_its_sandboxes_stay(served, host):
     """The programs' pipes are gone with the front; the next one adopts the sandboxes."""
     [facts] = await said(served, host)
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     with served._lifecycle.reserved(spec):
         await served._lifecycle.create(spec)
     launch = Launch(

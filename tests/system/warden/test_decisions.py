@@ -12,6 +12,7 @@ from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
 from opensafe.normalize.tools import DEFAULT_REGISTRY, MAX_ARGV_ENV
 from opensafe.warden.protocol import RecordRef
+from tests.system.warden.support import DIGEST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,7 +35,7 @@ async def test_a_decision_serves_once(box, front):
     again = msgspec.structs.replace(launch, exec_id=new_id("exec"))
     await refused(box, again, decision, "something else")
     # The same launch once more is a repeated id as well; a sandbox shows the leaf alone.
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     decision = front.decide(spec)
     await box.client.create_sandbox(spec, decision)
     await box.client.delete_sandbox(spec.sandbox_id)
@@ -126,14 +127,14 @@ async def test_a_segment_that_does_not_exist_is_refused(box, front):
 
 
 async def test_a_sandbox_needs_its_own_decision(client, front, box):
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     with pytest.raises(WardenRefused):
         await client.create_sandbox(spec, front.decide(box.launch("true")))
 
 
 @pytest.mark.parametrize("sandbox_id", ["../../../etc", "sb-1", "", "sb-" + "g" * 20, "/", "exec-0123456789abcdef0123"])
 async def test_a_sandbox_id_that_is_no_id_is_refused(client, front, sandbox_id):
-    spec = SandboxSpec(sandbox_id=sandbox_id)
+    spec = SandboxSpec(sandbox_id=sandbox_id, image_digest=DIGEST)
     with pytest.raises(InvalidArgument):
         await client.create_sandbox(spec, front.decide(spec))
 

@@ -14,7 +14,7 @@ from opensafe.warden.network import namespaces
 from opensafe.warden.sandbox import limits
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.runsc import Runsc
-from tests.system.warden.support import Caller
+from tests.system.warden.support import DIGEST, Caller
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -133,7 +133,7 @@ async def test_ids_are_used_once_at_a_time_and_the_cap_holds(client, front, ward
     with pytest.raises(Conflict):
         await client.create_sandbox(caller.spec, front.decide(caller.spec))
     monkeypatch.setattr(warden._lifecycle, "_limit", 1)
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     with pytest.raises(LimitExceeded, match="no more sandboxes"):
         await client.create_sandbox(spec, front.decide(spec))
     await caller.delete()

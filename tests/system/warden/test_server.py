@@ -14,6 +14,7 @@ from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
 from opensafe.warden import protocol, server, wire
 from opensafe.warden.client import WardenClient
+from tests.system.warden.support import DIGEST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -100,7 +101,7 @@ async def test_a_start_with_another_number_of_descriptors_ends_the_connection(pe
 
 
 async def test_a_refusal_arrives_as_the_exception_that_it_was(client, front):
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     with pytest.raises(WardenRefused) as refusal:
         await client.create_sandbox(spec, front.decide(spec, "block"))
     assert refusal.value.value == "decision, block"
@@ -123,7 +124,7 @@ async def test_an_error_that_nobody_foresaw_is_told_in_fixed_words(client, warde
 async def test_the_helper_may_ask_for_the_status_alone(warden, front):
     helper = WardenClient(warden.connect(server.HELPER))
     assert (await helper.status()).runsc_platform == "systrap"
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     for refused in (
         helper.create_sandbox(spec, front.decide(spec)),
         helper.list_sandboxes(),
@@ -202,6 +203,8 @@ async def test_nothing_in_the_protocol_can_leave_out_the_filter_or_name_a_host_p
         "length",
         "leaf",
         "template",
+        "image_digest",
+        "network",
         "limits",
         "memory_bytes",
         "pids",
@@ -248,7 +251,7 @@ async def test_a_stream_that_is_no_pipe_is_refused(box, client, path):
 
 
 async def test_a_sandbox_that_is_being_made_can_neither_be_used_nor_deleted(client, front):
-    spec = SandboxSpec(sandbox_id=new_id("sb"))
+    spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
     making = asyncio.create_task(client.create_sandbox(spec, front.decide(spec)))
     while not making.done():
         with contextlib.suppress(NotFound):

@@ -117,6 +117,18 @@ class Sandboxes(sandbox_pb2_grpc.SandboxServiceServicer):
         self.alive = False
         return sandbox_pb2.DeleteSandboxResponse()
 
+    async def RenewSandbox(self, request, context):  # noqa: N802 - the method's name in the proto
+        return sandbox_pb2.RenewSandboxResponse(sandbox=self.sandbox)
+
+    async def PauseSandbox(self, request, context):  # noqa: N802 - the method's name in the proto
+        return sandbox_pb2.PauseSandboxResponse(sandbox=self.sandbox)
+
+    async def ResumeSandbox(self, request, context):  # noqa: N802 - the method's name in the proto
+        return sandbox_pb2.ResumeSandboxResponse(sandbox=self.sandbox)
+
+    async def WatchSandboxes(self, request, context):  # noqa: N802 - the method's name in the proto
+        yield sandbox_pb2.WatchSandboxesResponse(sandbox=self.sandbox)
+
 
 class Exec(exec_pb2_grpc.ExecServiceServicer):
     """The tool's name is what happens."""

@@ -195,7 +195,7 @@ def test_an_index_folded_anew_holds_the_same(folded, tmp_path):
     def picture(store):
         return (
             [store.session(name) for name in (SESSION, OTHER)],
-            store.sandboxes(),
+            store.sandboxes.live(),
             store.history.principal_usage("agent", 5),
             store.history.bans(),
         )

@@ -86,7 +86,7 @@ def fold(store, records=RECORDS):
 def picture(store):
     return (
         store.session(SESSION),
-        store.sandboxes(),
+        store.sandboxes.live(),
         [store.call(SESSION, call_id) for call_id in ("allowed", "blocked", "parked", "permit", "query")],
         store.reviews(everything=True),
     )

@@ -25,33 +25,63 @@ _sym_db = _symbol_database.Default()
 from opensafe._proto.v1 import common_pb2 as opensafe_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19opensafe/v1/sandbox.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\x86\x01\n\rSandboxLimits\x12\x14\n\x0cmemory_bytes\x18\x01 \x01(\x03\x12\x0c\n\x04pids\x18\x02 \x01(\x05\x12\x12\n\ncpu_millis\x18\x03 \x01(\x05\x12\x17\n\x0fworkspace_bytes\x18\x04 \x01(\x03\x12\x11\n\ttmp_bytes\x18\x05 \x01(\x03\x12\x11\n\tshm_bytes\x18\x06 \x01(\x03\"h\n\x14\x43reateSandboxRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08template\x18\x02 \x01(\t\x12*\n\x06limits\x18\x03 \x01(\x0b\x32\x1a.opensafe.v1.SandboxLimits\"z\n\x15\x43reateSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\x12\'\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12\x11\n\tcreate_ns\x18\x03 \x01(\x03\"z\n\x07Sandbox\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x10\n\x08template\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x17\n\x0f\x63reated_unix_ns\x18\x05 \x01(\x03\x12\r\n\x05\x63\x61use\x18\x06 \x01(\t\"\'\n\x11GetSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\";\n\x12GetSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\"\x16\n\x14ListSandboxesRequest\"@\n\x15ListSandboxesResponse\x12\'\n\tsandboxes\x18\x01 \x03(\x0b\x32\x14.opensafe.v1.Sandbox\"*\n\x14\x44\x65leteSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSandboxResponse2\xe7\x02\n\x0eSandboxService\x12V\n\rCreateSandbox\x12!.opensafe.v1.CreateSandboxRequest\x1a\".opensafe.v1.CreateSandboxResponse\x12M\n\nGetSandbox\x12\x1e.opensafe.v1.GetSandboxRequest\x1a\x1f.opensafe.v1.GetSandboxResponse\x12V\n\rListSandboxes\x12!.opensafe.v1.ListSandboxesRequest\x1a\".opensafe.v1.ListSandboxesResponse\x12V\n\rDeleteSandbox\x12!.opensafe.v1.DeleteSandboxRequest\x1a\".opensafe.v1.DeleteSandboxResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19opensafe/v1/sandbox.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\xa2\x01\n\rSandboxLimits\x12\x14\n\x0cmemory_bytes\x18\x01 \x01(\x03\x12\x0c\n\x04pids\x18\x02 \x01(\x05\x12\x12\n\ncpu_millis\x18\x03 \x01(\x05\x12\x17\n\x0fworkspace_bytes\x18\x04 \x01(\x03\x12\x11\n\ttmp_bytes\x18\x05 \x01(\x03\x12\x11\n\tshm_bytes\x18\x06 \x01(\x03\x12\x1a\n\x12root_overlay_bytes\x18\x07 \x01(\x03\"\xbc\x02\n\x14\x43reateSandboxRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08template\x18\x02 \x01(\t\x12*\n\x06limits\x18\x03 \x01(\x0b\x32\x1a.opensafe.v1.SandboxLimits\x12=\n\x06labels\x18\x04 \x03(\x0b\x32-.opensafe.v1.CreateSandboxRequest.LabelsEntry\x12\r\n\x05ttl_s\x18\x05 \x01(\x03\x12\x16\n\x0eidle_timeout_s\x18\x06 \x01(\x03\x12,\n\x0bidle_action\x18\x07 \x01(\x0e\x32\x17.opensafe.v1.IdleAction\x12\x0f\n\x07network\x18\x08 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"z\n\x15\x43reateSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\x12\'\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12\x11\n\tcreate_ns\x18\x03 \x01(\x03\"\xa6\x03\n\x07Sandbox\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x10\n\x08template\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x17\n\x0f\x63reated_unix_ns\x18\x05 \x01(\x03\x12\r\n\x05\x63\x61use\x18\x06 \x01(\t\x12\x14\n\x0cimage_digest\x18\x07 \x01(\t\x12\x0f\n\x07network\x18\x08 \x01(\t\x12\x30\n\x06labels\x18\t \x03(\x0b\x32 .opensafe.v1.Sandbox.LabelsEntry\x12*\n\x06limits\x18\n \x01(\x0b\x32\x1a.opensafe.v1.SandboxLimits\x12\x17\n\x0f\x65xpires_unix_ns\x18\x0b \x01(\x03\x12\x16\n\x0eidle_timeout_s\x18\x0c \x01(\x03\x12,\n\x0bidle_action\x18\r \x01(\x0e\x32\x17.opensafe.v1.IdleAction\x12\x17\n\x0f\x63hanged_unix_ns\x18\x0e \x01(\x03\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\'\n\x11GetSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\";\n\x12GetSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\"\xcb\x01\n\x14ListSandboxesRequest\x12=\n\x06labels\x18\x01 \x03(\x0b\x32-.opensafe.v1.ListSandboxesRequest.LabelsEntry\x12\x0e\n\x06states\x18\x02 \x03(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"U\n\x15ListSandboxesResponse\x12\'\n\tsandboxes\x18\x01 \x03(\x0b\x32\x14.opensafe.v1.Sandbox\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"8\n\x13RenewSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\r\n\x05ttl_s\x18\x02 \x01(\x03\"=\n\x14RenewSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\")\n\x13PauseSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\"=\n\x14PauseSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\"*\n\x14ResumeSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\">\n\x15ResumeSandboxResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox\"8\n\x14\x44\x65leteSandboxRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x0c\n\x04wait\x18\x02 \x01(\x08\"\x17\n\x15\x44\x65leteSandboxResponse\"\x17\n\x15WatchSandboxesRequest\"?\n\x16WatchSandboxesResponse\x12%\n\x07sandbox\x18\x01 \x01(\x0b\x32\x14.opensafe.v1.Sandbox*X\n\nIdleAction\x12\x1b\n\x17IDLE_ACTION_UNSPECIFIED\x10\x00\x12\x16\n\x12IDLE_ACTION_DELETE\x10\x01\x12\x15\n\x11IDLE_ACTION_PAUSE\x10\x02\x32\xc6\x05\n\x0eSandboxService\x12V\n\rCreateSandbox\x12!.opensafe.v1.CreateSandboxRequest\x1a\".opensafe.v1.CreateSandboxResponse\x12M\n\nGetSandbox\x12\x1e.opensafe.v1.GetSandboxRequest\x1a\x1f.opensafe.v1.GetSandboxResponse\x12V\n\rListSandboxes\x12!.opensafe.v1.ListSandboxesRequest\x1a\".opensafe.v1.ListSandboxesResponse\x12S\n\x0cRenewSandbox\x12 .opensafe.v1.RenewSandboxRequest\x1a!.opensafe.v1.RenewSandboxResponse\x12S\n\x0cPauseSandbox\x12 .opensafe.v1.PauseSandboxRequest\x1a!.opensafe.v1.PauseSandboxResponse\x12V\n\rResumeSandbox\x12!.opensafe.v1.ResumeSandboxRequest\x1a\".opensafe.v1.ResumeSandboxResponse\x12V\n\rDeleteSandbox\x12!.opensafe.v1.DeleteSandboxRequest\x1a\".opensafe.v1.DeleteSandboxResponse\x12[\n\x0eWatchSandboxes\x12\".opensafe.v1.WatchSandboxesRequest\x1a#.opensafe.v1.WatchSandboxesResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opensafe.v1.sandbox_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CREATESANDBOXREQUEST_LABELSENTRY']._loaded_options = None
+  _globals['_CREATESANDBOXREQUEST_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_SANDBOX_LABELSENTRY']._loaded_options = None
+  _globals['_SANDBOX_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_LISTSANDBOXESREQUEST_LABELSENTRY']._loaded_options = None
+  _globals['_LISTSANDBOXESREQUEST_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_IDLEACTION']._serialized_start=2004
+  _globals['_IDLEACTION']._serialized_end=2092
   _globals['_SANDBOXLIMITS']._serialized_start=69
-  _globals['_SANDBOXLIMITS']._serialized_end=203
-  _globals['_CREATESANDBOXREQUEST']._serialized_start=205
-  _globals['_CREATESANDBOXREQUEST']._serialized_end=309
-  _globals['_CREATESANDBOXRESPONSE']._serialized_start=311
-  _globals['_CREATESANDBOXRESPONSE']._serialized_end=433
-  _globals['_SANDBOX']._serialized_start=435
-  _globals['_SANDBOX']._serialized_end=557
-  _globals['_GETSANDBOXREQUEST']._serialized_start=559
-  _globals['_GETSANDBOXREQUEST']._serialized_end=598
-  _globals['_GETSANDBOXRESPONSE']._serialized_start=600
-  _globals['_GETSANDBOXRESPONSE']._serialized_end=659
-  _globals['_LISTSANDBOXESREQUEST']._serialized_start=661
-  _globals['_LISTSANDBOXESREQUEST']._serialized_end=683
-  _globals['_LISTSANDBOXESRESPONSE']._serialized_start=685
-  _globals['_LISTSANDBOXESRESPONSE']._serialized_end=749
-  _globals['_DELETESANDBOXREQUEST']._serialized_start=751
-  _globals['_DELETESANDBOXREQUEST']._serialized_end=793
-  _globals['_DELETESANDBOXRESPONSE']._serialized_start=795
-  _globals['_DELETESANDBOXRESPONSE']._serialized_end=818
-  _globals['_SANDBOXSERVICE']._serialized_start=821
-  _globals['_SANDBOXSERVICE']._serialized_end=1180
+  _globals['_SANDBOXLIMITS']._serialized_end=231
+  _globals['_CREATESANDBOXREQUEST']._serialized_start=234
+  _globals['_CREATESANDBOXREQUEST']._serialized_end=550
+  _globals['_CREATESANDBOXREQUEST_LABELSENTRY']._serialized_start=505
+  _globals['_CREATESANDBOXREQUEST_LABELSENTRY']._serialized_end=550
+  _globals['_CREATESANDBOXRESPONSE']._serialized_start=552
+  _globals['_CREATESANDBOXRESPONSE']._serialized_end=674
+  _globals['_SANDBOX']._serialized_start=677
+  _globals['_SANDBOX']._serialized_end=1099
+  _globals['_SANDBOX_LABELSENTRY']._serialized_start=505
+  _globals['_SANDBOX_LABELSENTRY']._serialized_end=550
+  _globals['_GETSANDBOXREQUEST']._serialized_start=1101
+  _globals['_GETSANDBOXREQUEST']._serialized_end=1140
+  _globals['_GETSANDBOXRESPONSE']._serialized_start=1142
+  _globals['_GETSANDBOXRESPONSE']._serialized_end=1201
+  _globals['_LISTSANDBOXESREQUEST']._serialized_start=1204
+  _globals['_LISTSANDBOXESREQUEST']._serialized_end=1407
+  _globals['_LISTSANDBOXESREQUEST_LABELSENTRY']._serialized_start=505
+  _globals['_LISTSANDBOXESREQUEST_LABELSENTRY']._serialized_end=550
+  _globals['_LISTSANDBOXESRESPONSE']._serialized_start=1409
+  _globals['_LISTSANDBOXESRESPONSE']._serialized_end=1494
+  _globals['_RENEWSANDBOXREQUEST']._serialized_start=1496
+  _globals['_RENEWSANDBOXREQUEST']._serialized_end=1552
+  _globals['_RENEWSANDBOXRESPONSE']._serialized_start=1554
+  _globals['_RENEWSANDBOXRESPONSE']._serialized_end=1615
+  _globals['_PAUSESANDBOXREQUEST']._serialized_start=1617
+  _globals['_PAUSESANDBOXREQUEST']._serialized_end=1658
+  _globals['_PAUSESANDBOXRESPONSE']._serialized_start=1660
+  _globals['_PAUSESANDBOXRESPONSE']._serialized_end=1721
+  _globals['_RESUMESANDBOXREQUEST']._serialized_start=1723
+  _globals['_RESUMESANDBOXREQUEST']._serialized_end=1765
+  _globals['_RESUMESANDBOXRESPONSE']._serialized_start=1767
+  _globals['_RESUMESANDBOXRESPONSE']._serialized_end=1829
+  _globals['_DELETESANDBOXREQUEST']._serialized_start=1831
+  _globals['_DELETESANDBOXREQUEST']._serialized_end=1887
+  _globals['_DELETESANDBOXRESPONSE']._serialized_start=1889
+  _globals['_DELETESANDBOXRESPONSE']._serialized_end=1912
+  _globals['_WATCHSANDBOXESREQUEST']._serialized_start=1914
+  _globals['_WATCHSANDBOXESREQUEST']._serialized_end=1937
+  _globals['_WATCHSANDBOXESRESPONSE']._serialized_start=1939
+  _globals['_WATCHSANDBOXESRESPONSE']._serialized_end=2002
+  _globals['_SANDBOXSERVICE']._serialized_start=2095
+  _globals['_SANDBOXSERVICE']._serialized_end=2805
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from opensafe._proto.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -19,9 +20,29 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _IdleAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _IdleActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IdleAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    IDLE_ACTION_UNSPECIFIED: _IdleAction.ValueType  # 0
+    """Delete."""
+    IDLE_ACTION_DELETE: _IdleAction.ValueType  # 1
+    IDLE_ACTION_PAUSE: _IdleAction.ValueType  # 2
+
+class IdleAction(_IdleAction, metaclass=_IdleActionEnumTypeWrapper):
+    """What follows the idle time."""
+
+IDLE_ACTION_UNSPECIFIED: IdleAction.ValueType  # 0
+"""Delete."""
+IDLE_ACTION_DELETE: IdleAction.ValueType  # 1
+IDLE_ACTION_PAUSE: IdleAction.ValueType  # 2
+Global___IdleAction: _TypeAlias = IdleAction  # noqa: Y015
+
 @_typing.final
 class SandboxLimits(_message.Message):
-    """0 means the template's default; bounds are in docs/configuration.md."""
+    """0 means the default; bounds are in docs/configuration.md."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -31,12 +52,14 @@ class SandboxLimits(_message.Message):
     WORKSPACE_BYTES_FIELD_NUMBER: _builtins.int
     TMP_BYTES_FIELD_NUMBER: _builtins.int
     SHM_BYTES_FIELD_NUMBER: _builtins.int
+    ROOT_OVERLAY_BYTES_FIELD_NUMBER: _builtins.int
     memory_bytes: _builtins.int
     pids: _builtins.int
     cpu_millis: _builtins.int
     workspace_bytes: _builtins.int
     tmp_bytes: _builtins.int
     shm_bytes: _builtins.int
+    root_overlay_bytes: _builtins.int
     def __init__(
         self,
         *,
@@ -46,10 +69,11 @@ class SandboxLimits(_message.Message):
         workspace_bytes: _builtins.int = ...,
         tmp_bytes: _builtins.int = ...,
         shm_bytes: _builtins.int = ...,
+        root_overlay_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_millis", b"cpu_millis", "memory_bytes", b"memory_bytes", "pids", b"pids", "shm_bytes", b"shm_bytes", "tmp_bytes", b"tmp_bytes", "workspace_bytes", b"workspace_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_millis", b"cpu_millis", "memory_bytes", b"memory_bytes", "pids", b"pids", "root_overlay_bytes", b"root_overlay_bytes", "shm_bytes", b"shm_bytes", "tmp_bytes", b"tmp_bytes", "workspace_bytes", b"workspace_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -59,24 +83,67 @@ Global___SandboxLimits: _TypeAlias = SandboxLimits  # noqa: Y015
 class CreateSandboxRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    TTL_S_FIELD_NUMBER: _builtins.int
+    IDLE_TIMEOUT_S_FIELD_NUMBER: _builtins.int
+    IDLE_ACTION_FIELD_NUMBER: _builtins.int
+    NETWORK_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     template: _builtins.str
     """Name of a runner image; "base" if empty."""
+    ttl_s: _builtins.int
+    """Seconds to live; 0: as long as the site allows."""
+    idle_timeout_s: _builtins.int
+    """Seconds without a running call after which idle_action follows; 0: never."""
+    idle_action: Global___IdleAction.ValueType
+    network: _builtins.str
+    """Network profile; "none" if empty, which is the only one so far."""
     @_builtins.property
     def limits(self) -> Global___SandboxLimits: ...
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """At most 16. Keys: 1 to 63 of A-Za-z0-9._/- that begin with a letter or digit; values: at most 256 characters, no
+        control characters. They choose nothing but lists.
+        """
+
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         template: _builtins.str = ...,
         limits: Global___SandboxLimits | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        ttl_s: _builtins.int = ...,
+        idle_timeout_s: _builtins.int = ...,
+        idle_action: Global___IdleAction.ValueType = ...,
+        network: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "session_id", b"session_id", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_action", b"idle_action", "idle_timeout_s", b"idle_timeout_s", "labels", b"labels", "limits", b"limits", "network", b"network", "session_id", b"session_id", "template", b"template", "ttl_s", b"ttl_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -113,20 +180,60 @@ Global___CreateSandboxResponse: _TypeAlias = CreateSandboxResponse  # noqa: Y015
 class Sandbox(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SANDBOX_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     CREATED_UNIX_NS_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
+    IMAGE_DIGEST_FIELD_NUMBER: _builtins.int
+    NETWORK_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    EXPIRES_UNIX_NS_FIELD_NUMBER: _builtins.int
+    IDLE_TIMEOUT_S_FIELD_NUMBER: _builtins.int
+    IDLE_ACTION_FIELD_NUMBER: _builtins.int
+    CHANGED_UNIX_NS_FIELD_NUMBER: _builtins.int
     sandbox_id: _builtins.str
     session_id: _builtins.str
     template: _builtins.str
     state: _builtins.str
-    """running, lost or deleting."""
+    """running, paused, deleting, deleted or lost."""
     created_unix_ns: _builtins.int
     cause: _builtins.str
-    """Why it is lost."""
+    """Why it is in its state: asked, idle, ttl, session closed; of a lost one how it ended: memory, pids, killed ..."""
+    image_digest: _builtins.str
+    """SHA-256 over the image's tree, as it was judged."""
+    network: _builtins.str
+    expires_unix_ns: _builtins.int
+    idle_timeout_s: _builtins.int
+    idle_action: Global___IdleAction.ValueType
+    changed_unix_ns: _builtins.int
+    """Of the state, the cause or the lease."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def limits(self) -> Global___SandboxLimits: ...
     def __init__(
         self,
         *,
@@ -136,10 +243,18 @@ class Sandbox(_message.Message):
         state: _builtins.str = ...,
         created_unix_ns: _builtins.int = ...,
         cause: _builtins.str = ...,
+        image_digest: _builtins.str = ...,
+        network: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        limits: Global___SandboxLimits | None = ...,
+        expires_unix_ns: _builtins.int = ...,
+        idle_timeout_s: _builtins.int = ...,
+        idle_action: Global___IdleAction.ValueType = ...,
+        changed_unix_ns: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "created_unix_ns", b"created_unix_ns", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "changed_unix_ns", b"changed_unix_ns", "created_unix_ns", b"created_unix_ns", "expires_unix_ns", b"expires_unix_ns", "idle_action", b"idle_action", "idle_timeout_s", b"idle_timeout_s", "image_digest", b"image_digest", "labels", b"labels", "limits", b"limits", "network", b"network", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -188,12 +303,57 @@ Global___GetSandboxResponse: _TypeAlias = GetSandboxResponse  # noqa: Y015
 class ListSandboxesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LABELS_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """Those of this session; of any if empty."""
+    page_size: _builtins.int
+    """At most 1000; 0 means 100."""
+    cursor: _builtins.str
+    """next_cursor of the page before, under the same filter."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Those with all of these labels."""
+
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those in one of these states; if empty, all but "deleted"."""
+
     def __init__(
         self,
+        *,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        states: _abc.Iterable[_builtins.str] | None = ...,
+        session_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        cursor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "labels", b"labels", "page_size", b"page_size", "session_id", b"session_id", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -204,23 +364,72 @@ class ListSandboxesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SANDBOXES_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """Empty after the last page."""
     @_builtins.property
-    def sandboxes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sandbox]: ...
+    def sandboxes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sandbox]:
+        """Oldest first."""
+
     def __init__(
         self,
         *,
         sandboxes: _abc.Iterable[Global___Sandbox] | None = ...,
+        next_cursor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandboxes", b"sandboxes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_cursor", b"next_cursor", "sandboxes", b"sandboxes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSandboxesResponse: _TypeAlias = ListSandboxesResponse  # noqa: Y015
 
 @_typing.final
-class DeleteSandboxRequest(_message.Message):
+class RenewSandboxRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_ID_FIELD_NUMBER: _builtins.int
+    TTL_S_FIELD_NUMBER: _builtins.int
+    sandbox_id: _builtins.str
+    ttl_s: _builtins.int
+    """Seconds from now; 0: as long as the site allows."""
+    def __init__(
+        self,
+        *,
+        sandbox_id: _builtins.str = ...,
+        ttl_s: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox_id", b"sandbox_id", "ttl_s", b"ttl_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewSandboxRequest: _TypeAlias = RenewSandboxRequest  # noqa: Y015
+
+@_typing.final
+class RenewSandboxResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sandbox(self) -> Global___Sandbox: ...
+    def __init__(
+        self,
+        *,
+        sandbox: Global___Sandbox | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewSandboxResponse: _TypeAlias = RenewSandboxResponse  # noqa: Y015
+
+@_typing.final
+class PauseSandboxRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SANDBOX_ID_FIELD_NUMBER: _builtins.int
@@ -233,6 +442,88 @@ class DeleteSandboxRequest(_message.Message):
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox_id", b"sandbox_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseSandboxRequest: _TypeAlias = PauseSandboxRequest  # noqa: Y015
+
+@_typing.final
+class PauseSandboxResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sandbox(self) -> Global___Sandbox: ...
+    def __init__(
+        self,
+        *,
+        sandbox: Global___Sandbox | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseSandboxResponse: _TypeAlias = PauseSandboxResponse  # noqa: Y015
+
+@_typing.final
+class ResumeSandboxRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_ID_FIELD_NUMBER: _builtins.int
+    sandbox_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        sandbox_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox_id", b"sandbox_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeSandboxRequest: _TypeAlias = ResumeSandboxRequest  # noqa: Y015
+
+@_typing.final
+class ResumeSandboxResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sandbox(self) -> Global___Sandbox: ...
+    def __init__(
+        self,
+        *,
+        sandbox: Global___Sandbox | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeSandboxResponse: _TypeAlias = ResumeSandboxResponse  # noqa: Y015
+
+@_typing.final
+class DeleteSandboxRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    sandbox_id: _builtins.str
+    wait: _builtins.bool
+    """Answer only when it is removed, or fail when that did not succeed at once."""
+    def __init__(
+        self,
+        *,
+        sandbox_id: _builtins.str = ...,
+        wait: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox_id", b"sandbox_id", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -252,3 +543,38 @@ class DeleteSandboxResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteSandboxResponse: _TypeAlias = DeleteSandboxResponse  # noqa: Y015
+
+@_typing.final
+class WatchSandboxesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchSandboxesRequest: _TypeAlias = WatchSandboxesRequest  # noqa: Y015
+
+@_typing.final
+class WatchSandboxesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SANDBOX_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sandbox(self) -> Global___Sandbox: ...
+    def __init__(
+        self,
+        *,
+        sandbox: Global___Sandbox | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sandbox", b"sandbox"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchSandboxesResponse: _TypeAlias = WatchSandboxesResponse  # noqa: Y015

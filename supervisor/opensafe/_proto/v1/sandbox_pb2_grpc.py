@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class SandboxServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """The caller's own sandboxes; another principal's are not found.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -49,15 +50,36 @@ class SandboxServiceStub:
                 request_serializer=opensafe_dot_v1_dot_sandbox__pb2.ListSandboxesRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_sandbox__pb2.ListSandboxesResponse.FromString,
                 _registered_method=True)
+        self.RenewSandbox = channel.unary_unary(
+                '/opensafe.v1.SandboxService/RenewSandbox',
+                request_serializer=opensafe_dot_v1_dot_sandbox__pb2.RenewSandboxRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_sandbox__pb2.RenewSandboxResponse.FromString,
+                _registered_method=True)
+        self.PauseSandbox = channel.unary_unary(
+                '/opensafe.v1.SandboxService/PauseSandbox',
+                request_serializer=opensafe_dot_v1_dot_sandbox__pb2.PauseSandboxRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_sandbox__pb2.PauseSandboxResponse.FromString,
+                _registered_method=True)
+        self.ResumeSandbox = channel.unary_unary(
+                '/opensafe.v1.SandboxService/ResumeSandbox',
+                request_serializer=opensafe_dot_v1_dot_sandbox__pb2.ResumeSandboxRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_sandbox__pb2.ResumeSandboxResponse.FromString,
+                _registered_method=True)
         self.DeleteSandbox = channel.unary_unary(
                 '/opensafe.v1.SandboxService/DeleteSandbox',
                 request_serializer=opensafe_dot_v1_dot_sandbox__pb2.DeleteSandboxRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_sandbox__pb2.DeleteSandboxResponse.FromString,
                 _registered_method=True)
+        self.WatchSandboxes = channel.unary_stream(
+                '/opensafe.v1.SandboxService/WatchSandboxes',
+                request_serializer=opensafe_dot_v1_dot_sandbox__pb2.WatchSandboxesRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_sandbox__pb2.WatchSandboxesResponse.FromString,
+                _registered_method=True)
 
 
 class SandboxServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """The caller's own sandboxes; another principal's are not found.
+    """
 
     def CreateSandbox(self, request, context):
         """Judged by policy like a call; blocked requests fail with PERMISSION_DENIED.
@@ -73,14 +95,42 @@ class SandboxServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSandboxes(self, request, context):
-        """The caller's own sandboxes.
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewSandbox(self, request, context):
+        """Lets it live on. Without it a sandbox is deleted when its time has passed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DeleteSandbox(self, request, context):
+    def PauseSandbox(self, request, context):
+        """Stops everything in it; deadlines of its calls go on. A new call fails with FAILED_PRECONDITION until it is resumed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeSandbox(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSandbox(self, request, context):
+        """Answers when the wish is on record. The state is "deleting" until it is "deleted"; what fails is repeated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchSandboxes(self, request, context):
+        """Those that live now, then each at every change. A watcher that falls too far behind fails with RESOURCE_EXHAUSTED and
+        watches again.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -103,10 +153,30 @@ def add_SandboxServiceServicer_to_server(servicer, server):
                     request_deserializer=opensafe_dot_v1_dot_sandbox__pb2.ListSandboxesRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_sandbox__pb2.ListSandboxesResponse.SerializeToString,
             ),
+            'RenewSandbox': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewSandbox,
+                    request_deserializer=opensafe_dot_v1_dot_sandbox__pb2.RenewSandboxRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_sandbox__pb2.RenewSandboxResponse.SerializeToString,
+            ),
+            'PauseSandbox': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseSandbox,
+                    request_deserializer=opensafe_dot_v1_dot_sandbox__pb2.PauseSandboxRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_sandbox__pb2.PauseSandboxResponse.SerializeToString,
+            ),
+            'ResumeSandbox': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeSandbox,
+                    request_deserializer=opensafe_dot_v1_dot_sandbox__pb2.ResumeSandboxRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_sandbox__pb2.ResumeSandboxResponse.SerializeToString,
+            ),
             'DeleteSandbox': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSandbox,
                     request_deserializer=opensafe_dot_v1_dot_sandbox__pb2.DeleteSandboxRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_sandbox__pb2.DeleteSandboxResponse.SerializeToString,
+            ),
+            'WatchSandboxes': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchSandboxes,
+                    request_deserializer=opensafe_dot_v1_dot_sandbox__pb2.WatchSandboxesRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_sandbox__pb2.WatchSandboxesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -117,7 +187,8 @@ def add_SandboxServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SandboxService:
-    """Missing associated documentation comment in .proto file."""
+    """The caller's own sandboxes; another principal's are not found.
+    """
 
     @staticmethod
     def CreateSandbox(request,
@@ -201,6 +272,87 @@ class SandboxService:
             _registered_method=True)
 
     @staticmethod
+    def RenewSandbox(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.SandboxService/RenewSandbox',
+            opensafe_dot_v1_dot_sandbox__pb2.RenewSandboxRequest.SerializeToString,
+            opensafe_dot_v1_dot_sandbox__pb2.RenewSandboxResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseSandbox(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.SandboxService/PauseSandbox',
+            opensafe_dot_v1_dot_sandbox__pb2.PauseSandboxRequest.SerializeToString,
+            opensafe_dot_v1_dot_sandbox__pb2.PauseSandboxResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeSandbox(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.SandboxService/ResumeSandbox',
+            opensafe_dot_v1_dot_sandbox__pb2.ResumeSandboxRequest.SerializeToString,
+            opensafe_dot_v1_dot_sandbox__pb2.ResumeSandboxResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteSandbox(request,
             target,
             options=(),
@@ -217,6 +369,33 @@ class SandboxService:
             '/opensafe.v1.SandboxService/DeleteSandbox',
             opensafe_dot_v1_dot_sandbox__pb2.DeleteSandboxRequest.SerializeToString,
             opensafe_dot_v1_dot_sandbox__pb2.DeleteSandboxResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchSandboxes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/opensafe.v1.SandboxService/WatchSandboxes',
+            opensafe_dot_v1_dot_sandbox__pb2.WatchSandboxesRequest.SerializeToString,
+            opensafe_dot_v1_dot_sandbox__pb2.WatchSandboxesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,6 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SandboxServiceStub:
+    """The caller's own sandboxes; another principal's are not found."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
@@ -35,20 +37,42 @@ class SandboxServiceStub:
     """Judged by policy like a call; blocked requests fail with PERMISSION_DENIED."""
     GetSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
     ListSandboxes: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]
-    """The caller's own sandboxes."""
+    RenewSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.RenewSandboxRequest, _sandbox_pb2.RenewSandboxResponse]
+    """Lets it live on. Without it a sandbox is deleted when its time has passed."""
+    PauseSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.PauseSandboxRequest, _sandbox_pb2.PauseSandboxResponse]
+    """Stops everything in it; deadlines of its calls go on. A new call fails with FAILED_PRECONDITION until it is resumed."""
+    ResumeSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ResumeSandboxRequest, _sandbox_pb2.ResumeSandboxResponse]
     DeleteSandbox: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.DeleteSandboxRequest, _sandbox_pb2.DeleteSandboxResponse]
+    """Answers when the wish is on record. The state is "deleting" until it is "deleted"; what fails is repeated."""
+    WatchSandboxes: _grpc.UnaryStreamMultiCallable[_sandbox_pb2.WatchSandboxesRequest, _sandbox_pb2.WatchSandboxesResponse]
+    """Those that live now, then each at every change. A watcher that falls too far behind fails with RESOURCE_EXHAUSTED and
+    watches again.
+    """
 
 @_typing.type_check_only
 class SandboxServiceAsyncStub(SandboxServiceStub):
+    """The caller's own sandboxes; another principal's are not found."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.CreateSandboxRequest, _sandbox_pb2.CreateSandboxResponse]  # type: ignore[assignment]
     """Judged by policy like a call; blocked requests fail with PERMISSION_DENIED."""
     GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]  # type: ignore[assignment]
     ListSandboxes: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]  # type: ignore[assignment]
-    """The caller's own sandboxes."""
+    RenewSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.RenewSandboxRequest, _sandbox_pb2.RenewSandboxResponse]  # type: ignore[assignment]
+    """Lets it live on. Without it a sandbox is deleted when its time has passed."""
+    PauseSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.PauseSandboxRequest, _sandbox_pb2.PauseSandboxResponse]  # type: ignore[assignment]
+    """Stops everything in it; deadlines of its calls go on. A new call fails with FAILED_PRECONDITION until it is resumed."""
+    ResumeSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ResumeSandboxRequest, _sandbox_pb2.ResumeSandboxResponse]  # type: ignore[assignment]
     DeleteSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.DeleteSandboxRequest, _sandbox_pb2.DeleteSandboxResponse]  # type: ignore[assignment]
+    """Answers when the wish is on record. The state is "deleting" until it is "deleted"; what fails is repeated."""
+    WatchSandboxes: _aio.UnaryStreamMultiCallable[_sandbox_pb2.WatchSandboxesRequest, _sandbox_pb2.WatchSandboxesResponse]  # type: ignore[assignment]
+    """Those that live now, then each at every change. A watcher that falls too far behind fails with RESOURCE_EXHAUSTED and
+    watches again.
+    """
 
 class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
+    """The caller's own sandboxes; another principal's are not found."""
+
     @_abc_1.abstractmethod
     def CreateSandbox(
         self,
@@ -69,14 +93,47 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _sandbox_pb2.ListSandboxesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.ListSandboxesResponse, _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]]:
-        """The caller's own sandboxes."""
+    ) -> _typing.Union[_sandbox_pb2.ListSandboxesResponse, _abc.Awaitable[_sandbox_pb2.ListSandboxesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RenewSandbox(
+        self,
+        request: _sandbox_pb2.RenewSandboxRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.RenewSandboxResponse, _abc.Awaitable[_sandbox_pb2.RenewSandboxResponse]]:
+        """Lets it live on. Without it a sandbox is deleted when its time has passed."""
+
+    @_abc_1.abstractmethod
+    def PauseSandbox(
+        self,
+        request: _sandbox_pb2.PauseSandboxRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.PauseSandboxResponse, _abc.Awaitable[_sandbox_pb2.PauseSandboxResponse]]:
+        """Stops everything in it; deadlines of its calls go on. A new call fails with FAILED_PRECONDITION until it is resumed."""
+
+    @_abc_1.abstractmethod
+    def ResumeSandbox(
+        self,
+        request: _sandbox_pb2.ResumeSandboxRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.ResumeSandboxResponse, _abc.Awaitable[_sandbox_pb2.ResumeSandboxResponse]]: ...
 
     @_abc_1.abstractmethod
     def DeleteSandbox(
         self,
         request: _sandbox_pb2.DeleteSandboxRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.DeleteSandboxResponse, _abc.Awaitable[_sandbox_pb2.DeleteSandboxResponse]]: ...
+    ) -> _typing.Union[_sandbox_pb2.DeleteSandboxResponse, _abc.Awaitable[_sandbox_pb2.DeleteSandboxResponse]]:
+        """Answers when the wish is on record. The state is "deleting" until it is "deleted"; what fails is repeated."""
+
+    @_abc_1.abstractmethod
+    def WatchSandboxes(
+        self,
+        request: _sandbox_pb2.WatchSandboxesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sandbox_pb2.WatchSandboxesResponse], _abc.AsyncIterator[_sandbox_pb2.WatchSandboxesResponse]]:
+        """Those that live now, then each at every change. A watcher that falls too far behind fails with RESOURCE_EXHAUSTED and
+        watches again.
+        """
 
 def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -37,11 +37,11 @@ def find(images: pathlib.Path, template: str) -> Image:
         for path in (directory, rootfs):
             # lstat: a symlink is refused wherever it points.
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise _unusable(template, f"{path} is not a directory")
+                raise _unusable(template, f"its {path.name} is not a directory")
     except FileNotFoundError as error:
-        raise _unusable(template, f"{error.filename} is missing") from error
+        raise _unusable(template, f"{pathlib.Path(error.filename).name} is missing") from error
     except (OSError, msgspec.DecodeError) as error:
-        raise _unusable(template, str(error)) from error
+        raise _unusable(template, getattr(error, "strerror", None) or str(error)) from error
     if os.path.samefile(rootfs, "/"):
         raise _unusable(template, "its root is the host's")
     return Image(rootfs.resolve(), manifest.digest)

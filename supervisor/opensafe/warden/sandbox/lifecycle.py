@@ -26,7 +26,7 @@ from ...errors import (
     SandboxStartFailed,
 )
 from ...model.ids import is_own_id
-from ...model.sandbox import SandboxSpec
+from ...model.sandbox import NO_NETWORK, SandboxSpec
 from ..network import namespaces
 from . import image, spec
 from .driver import Driver
@@ -83,6 +83,8 @@ class Lifecycle:
         # It becomes a part of paths.
         if not is_own_id(sandbox_id, "sb"):
             raise InvalidArgument("this is no sandbox id", value=sandbox_id)
+        if wanted.network != NO_NETWORK:
+            raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
         if sandbox_id in self._sandboxes or sandbox_id in self._reserved:
             raise Conflict("the sandbox exists", value=sandbox_id)
         taken = len(self._sandboxes.keys() | self._reserved)
@@ -103,6 +105,10 @@ class Lifecycle:
         """Make and start a sandbox that holds a place. Raises SandboxStartFailed; nothing is left then."""
         sandbox_id = wanted.sandbox_id
         used = image.find(self._layout.images, wanted.template)
+        if used.digest != wanted.image_digest:
+            raise SandboxStartFailed(
+                "the template's image is another one than was judged", value=used.digest, limit=wanted.image_digest
+            )
         sandbox = Sandbox(wanted, time.time_ns(), self._hierarchies.group(sandbox_id), self._driver)
         try:
             await self._make(sandbox, used)
