@@ -49,6 +49,7 @@ class Caps(_Section, frozen=True):
     arguments_bytes: Annotated[int, msgspec.Meta(ge=1024, le=64 << 20)] = 4 << 20
     arguments_bytes_per_s: Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)] = 8 << 20
     retained_output_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 1 << 20
+    retained_output_s: Annotated[int, msgspec.Meta(ge=0, le=86_400)] = 600
     review_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=604_800)] = 3600
     permit_ttl_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 600
     approvals_needed: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
@@ -77,6 +78,7 @@ class Service(_Section, frozen=True):
 
     user: str = "opensafe"
     drain_s: Annotated[int, msgspec.Meta(ge=0, le=600)] = 20
+    keepalive_s: Annotated[int, msgspec.Meta(ge=1, le=600)] = 15
     reflection: bool = False
 
 

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 
-import msgspec
 import structlog
 
 from opensafe.audit.log import AuditLog
 from opensafe.config import Caps
+from opensafe.control.calls import Calls
 from opensafe.control.history import used_by
 from opensafe.control.judge import Ask, Judge, Judged, Verdict, check_digests
 from opensafe.control.live import LiveCall, LiveCalls, Submission
@@ -34,6 +34,7 @@ from opensafe.errors import (
     SandboxLost,
     Unavailable,
 )
+from opensafe.execution.journal import Journal
 from opensafe.execution.run import Execution, Stdin
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action
@@ -41,6 +42,7 @@ from opensafe.model.ids import CALL_ID_MAX, is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, SandboxInput
 from opensafe.model.records import OutcomeRecord
+from opensafe.model.sandbox import Asked
 from opensafe.normalize.site_tools import elsewhere
 from opensafe.state.rows import CallRow, ReviewRow
 from opensafe.state.store import Store
@@ -84,7 +86,8 @@ class Gate:
         self._caps = caps
         self._principals = principals
         self._flow = flow
-        self._live = LiveCalls()
+        self.live = LiveCalls(caps.retained_output_s)
+        self.calls = Calls(sessions, store, self.live)
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
 
@@ -108,10 +111,36 @@ class Gate:
             self._sandboxes.require(submission.principal, submission.sandbox_id)
             self._admit(submission, call)
             self._flow.take(submission.principal.name, len(submission.arguments_json))
-        live = LiveCall(submission, call, self._stdin(submission, call), self._caps.retained_output_bytes)
-        self._live.add(live)
+        live = LiveCall(submission, call, self._stdin(submission, call), self._journal())
+        self.live.add(live)
         self._spawn(self._carry(live, session.trace_id), f"call-{call.call_id}")
         return live
+
+    def attach(self, principal: Principal, session_id: str, call_id: str = "", *, tag: str = "") -> LiveCall:
+        """A call that was judged, running or not: by its id, or else the open or latest one of a tag.
+
+        Raises NotFound, and Unavailable where its end is not on record.
+        """
+        self._sessions.require(principal, session_id)
+        live = self.live.get((session_id, call_id)) if call_id else self.live.tagged(session_id, tag)
+        if live is not None:
+            return live
+        row = self.calls.find(principal, session_id, call_id, tag=tag)
+        review = self._store.review(row.review_id) if row.outcome is None and row.review_id else None
+        if review is not None:
+            return self.parked(review)
+        submission = Submission(
+            principal=principal,
+            session_id=session_id,
+            sandbox_id=row.sandbox_id,
+            call_id=row.call_id,
+            tool=row.tool,
+            arguments_json=b"",
+            asked=row.asked,
+            arrived_ns=time.monotonic_ns(),
+        )
+        call = ToolCall(call_id=row.call_id, tool=row.tool, arguments={}, sealed={}, digest=row.digest)
+        return self.live.get((session_id, row.call_id)) or self._restore(submission, call, row)
 
     async def _carry(self, live: LiveCall, trace_id: str, approval: ApprovalInput | None = None) -> None:
         submission, call = live.submission, live.call
@@ -167,7 +196,7 @@ class Gate:
         if outcome != Outcome(kind=OutcomeKind.BLOCKED):
             await self._record_outcome(live.key, verdict.decision_id, outcome, verdict.trace_id)
         live.finish(outcome)
-        self._live.done(live)
+        self.live.done(live)
 
     async def _abandon(self, live: LiveCall, error: OpenSafeError) -> None:
         """End a call that can't go on. One that was decided gets an outcome; another may be sent again."""
@@ -175,7 +204,7 @@ class Gate:
         if row is not None and row.outcome is None and self._log.failure is None:
             outcome = Outcome(kind=OutcomeKind.LOST, detail=str(error))
             await self._record_outcome(live.key, row.decision_id, outcome, "")
-        self._live.drop(live)
+        self.live.drop(live)
         live.fail(error)
 
     # ── judging without running ──────────────────────────────────────────────────────────────────────────────────
@@ -218,7 +247,7 @@ class Gate:
 
     def parked(self, row: ReviewRow) -> LiveCall:
         """The parked call of a review, restored where this run has not seen it. Raises Conflict."""
-        live = self._live.get((row.session_id, row.call_id))
+        live = self.live.get((row.session_id, row.call_id))
         if live is not None:
             return live
         arguments, principal = self._store.parked(row.review_id), self._principals.get(row.principal)
@@ -228,6 +257,7 @@ class Gate:
                 value=row.review_id,
                 remedy="The agent must send the call again.",
             )
+        call = self._store.call(row.session_id, row.call_id)
         submission = Submission(
             principal=principal,
             session_id=row.session_id,
@@ -235,8 +265,7 @@ class Gate:
             call_id=row.call_id,
             tool=row.tool,
             arguments_json=arguments,
-            stdin=False,
-            carrier={},
+            asked=call.asked if call is not None else Asked(),
             arrived_ns=time.monotonic_ns(),
         )
         return self._restore(submission, self._validate(submission))
@@ -250,14 +279,14 @@ class Gate:
         """End the parked call without running it. Held by whoever has the review's turn."""
         call = self._store.call(row.session_id, row.call_id)
         await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, "")
-        live = self._live.get((row.session_id, row.call_id))
+        live = self.live.get((row.session_id, row.call_id))
         if live is not None:
             live.finish(outcome)
-            self._live.done(live)
+            self.live.done(live)
 
     def cancel(self, covers: Callable[[str], bool], why: str) -> list[LiveCall]:
         """Cancel what runs in the sessions that `covers` names; the calls, which end soon."""
-        running = [live for live in self._live.running() if covers(live.submission.session_id)]
+        running = [live for live in self.live.running() if covers(live.submission.session_id)]
         for live in running:
             live.cancel(why)
         return running
@@ -282,10 +311,11 @@ class Gate:
         self._draining = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
-        for live in self._live.running():
+        for live in self.live.running():
             live.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        self.live.close()
 
     # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -304,7 +334,7 @@ class Gate:
         )
 
     def _known(self, submission: Submission, call: ToolCall) -> LiveCall | None:
-        live = self._live.get((submission.session_id, submission.call_id))
+        live = self.live.get((submission.session_id, submission.call_id))
         if live is not None:
             _same_request(live.call.digest, live.submission.sandbox_id, call, submission)
             return live
@@ -318,7 +348,6 @@ class Gate:
 
     def _restore(self, submission: Submission, call: ToolCall, row: CallRow | None = None) -> LiveCall:
         row = row or self._store.call(submission.session_id, submission.call_id)
-        live = LiveCall(submission, call, Stdin.of(self._judge.registry.stdin(call)), self._caps.retained_output_bytes)
         if row is None:
             raise Conflict("the call is not on record", value=submission.call_id)
         verdict = Verdict(
@@ -331,12 +360,14 @@ class Gate:
                 remedy="It does not run again; a restart of the daemon records it as lost.",
             )
         if row.outcome is None:
+            live = LiveCall(submission, call, Stdin.of(self._judge.registry.stdin(call)), self._journal())
             live.park(verdict)
-            self._live.add(live)
+            self.live.add(live)
         else:
+            gone = Journal.gone(row.outcome.stdout_bytes + row.outcome.stderr_bytes)
+            live = LiveCall(submission, call, Stdin.of(None), gone)
             live.decided(verdict)
-            gone = row.outcome.stdout_bytes + row.outcome.stderr_bytes > 0
-            live.finish(msgspec.structs.replace(row.outcome, truncated=row.outcome.truncated or gone))
+            live.finish(row.outcome)
         return live
 
     def _admit(self, submission: Submission, call: ToolCall) -> None:
@@ -346,7 +377,12 @@ class Gate:
                 value=len(self._tasks),
                 limit=f"caps.running_calls = {self._caps.running_calls}",
             )
-        held = self._live.argument_bytes + len(submission.arguments_json)
+        tag = submission.asked.tag
+        if self.live.tagged(submission.session_id, tag) is not None:
+            raise Conflict(
+                "the tag belongs to a call that has not ended", value=tag, remedy="Choose another, or attach to it."
+            )
+        held = self.live.argument_bytes + len(submission.arguments_json)
         if held > _ARGUMENTS_UNDER_WAY:
             raise LimitExceeded(
                 "calls under way hold too many bytes of arguments", value=held, limit=_ARGUMENTS_UNDER_WAY
@@ -360,6 +396,9 @@ class Gate:
     def _stdin(self, submission: Submission, call: ToolCall) -> Stdin:
         return Stdin() if submission.stdin else Stdin.of(self._judge.registry.stdin(call))
 
+    def _journal(self) -> Journal:
+        return Journal(self._caps.retained_output_bytes)
+
     def _ask(self, live: LiveCall, approval: ApprovalInput | None) -> Ask:
         submission = live.submission
         session = self._sessions.require(submission.principal, submission.session_id)
@@ -370,6 +409,7 @@ class Gate:
             session=session,
             call=live.call,
             stdin=submission.stdin,
+            asked=submission.asked,
             sandbox=SandboxInput(id=sandbox.sandbox_id, template=sandbox.template),
             approval=approval,
             arrived_ns=submission.arrived_ns,

@@ -1,28 +1,43 @@
-"""Exec: one tool call a stream. Requests feed standard input and cancel; responses are verdict, output, outcome."""
+"""Exec: one tool call a stream, started or attached to; and calls looked at without a stream."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from opensafe._proto.v1 import exec_pb2, exec_pb2_grpc
 from opensafe.control.live import LiveCall, Submission
-from opensafe.errors import InvalidArgument
-from opensafe.execution.journal import STDOUT
+from opensafe.errors import InvalidArgument, OpenSafeError
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
-from opensafe.model.decision import Action
-from opensafe.model.outcome import Outcome, OutcomeKind
 
-from . import convert
+from . import exec_messages
+from .exec_stream import Answers, feed
+
+
+class _Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream is about. offset: where its output begins. stdin: this client may send it; `ends_stdin`: its
+    half-close ends it. background: the stream ends with the start.
+    """
+
+    live: LiveCall
+    offset: int = 0
+    stdin: bool
+    ends_stdin: bool = False
+    wait_for_review: bool
+    background: bool = False
 
 
 class ExecService(exec_pb2_grpc.ExecServiceServicer):
-    """One principal's calls."""
+    """One principal's calls. keepalive_s: how long a stream may be quiet."""
 
-    def __init__(self, gate: Gate, principal: Principal) -> None:
+    def __init__(self, gate: Gate, principal: Principal, keepalive_s: float) -> None:
         self._gate = gate
         self._principal = principal
+        self._keepalive_s = keepalive_s
 
     async def Exec(  # noqa: N802 - the name of the RPC
         self,
@@ -31,78 +46,111 @@ class ExecService(exec_pb2_grpc.ExecServiceServicer):
     ) -> AsyncIterator[exec_pb2.ExecResponse]:
         """The way of one call; see exec.proto."""
         arrived = time.monotonic_ns()
-        first = await anext(request_iterator, None)
-        if first is None or first.WhichOneof("message") != "start":
-            raise InvalidArgument("the first message must be `start`", remedy="Send StartCall first.")
-        start = first.start
-        live = await self._gate.submit(
-            Submission(
-                principal=self._principal,
-                session_id=start.session_id,
-                sandbox_id=start.sandbox_id,
-                call_id=start.call_id,
-                tool=start.tool,
-                arguments_json=start.arguments_json,
-                stdin=start.stdin,
-                carrier=trace_carrier(context),
-                arrived_ns=arrived,
-            )
+        first = await anext(request_iterator, exec_pb2.ExecRequest())
+        opened = await self._open(first, trace_carrier(context), arrived)
+        live = opened.live
+        reader = live.attach(opened.offset)
+        answers = Answers(live, reader, self._keepalive_s)
+        feeding = asyncio.create_task(
+            feed(live, request_iterator, stdin=opened.stdin, ends_with_stream=opened.ends_stdin), name="exec-requests"
         )
-        paced = live.attach()
-        feeding = asyncio.create_task(_feed(live, request_iterator, stdin=start.stdin), name="exec-requests")
+        feeding.add_done_callback(partial(_report, answers))
         try:
-            async for response in _responses(live, wait_for_review=start.wait_for_review, paced=paced):
+            async for response in answers.messages(
+                wait_for_review=opened.wait_for_review, background=opened.background
+            ):
                 yield response
         finally:
-            live.detach()
+            live.detach(reader)
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
 
+    async def ListCalls(  # noqa: N802 - the name of the RPC
+        self,
+        request: exec_pb2.ListCallsRequest,
+        _context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+    ) -> exec_pb2.ListCallsResponse:
+        """See exec.proto."""
+        page = self._gate.calls.page(
+            self._principal,
+            request.session_id,
+            state=exec_messages.call_state_of(request.state),
+            tag=request.tag,
+            size=request.page_size,
+            cursor=request.cursor,
+        )
+        calls = [exec_messages.call(row, *self._gate.calls.retained(row)) for row in page.rows]
+        return exec_pb2.ListCallsResponse(calls=calls, next_cursor=page.next_cursor)
 
-async def _responses(live: LiveCall, *, wait_for_review: bool, paced: bool) -> AsyncIterator[exec_pb2.ExecResponse]:
-    verdict = await asyncio.shield(live.verdict)
-    yield exec_pb2.ExecResponse(decided=convert.decision(verdict))
-    if verdict.decision.action is Action.REVIEW and live.parked:
-        if not wait_for_review:
-            pending = Outcome(kind=OutcomeKind.REVIEW_PENDING, detail=verdict.review_id)
-            yield exec_pb2.ExecResponse(outcome=convert.outcome(pending))
-            return
-        second = await live.reconsidered()
-        if second is not None:
-            yield exec_pb2.ExecResponse(decided=convert.decision(second))
-    if live.execution is not None:
-        await live.execution.started.wait()
-        yield exec_pb2.ExecResponse(started=exec_pb2.StartedCall(exec_id=live.execution.exec_id))
-    missed, position = False, 0
-    async for chunk in live.journal.read(paced=paced):
-        missed = missed or chunk.offset != position
-        position = chunk.offset + len(chunk.data)
-        if chunk.stream == STDOUT:
-            yield exec_pb2.ExecResponse(stdout=chunk.data)
-        else:
-            yield exec_pb2.ExecResponse(stderr=chunk.data)
-    message = convert.outcome(await asyncio.shield(live.outcome))
-    message.truncated = message.truncated or missed
-    yield exec_pb2.ExecResponse(outcome=message)
+    async def GetCall(  # noqa: N802 - the name of the RPC
+        self,
+        request: exec_pb2.GetCallRequest,
+        _context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+    ) -> exec_pb2.GetCallResponse:
+        """See exec.proto."""
+        row = self._gate.calls.find(self._principal, request.session_id, request.call_id)
+        return exec_pb2.GetCallResponse(call=exec_messages.call(row, *self._gate.calls.retained(row)))
+
+    async def SignalCall(  # noqa: N802 - the name of the RPC
+        self,
+        request: exec_pb2.SignalCallRequest,
+        _context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+    ) -> exec_pb2.SignalCallResponse:
+        """See exec.proto."""
+        await self._gate.calls.signal(
+            self._principal,
+            request.session_id,
+            request.call_id,
+            exec_messages.signal_of(request.signal),
+            whole_tree=request.whole_tree,
+        )
+        return exec_pb2.SignalCallResponse()
+
+    async def _open(self, first: exec_pb2.ExecRequest, carrier: dict[str, str], arrived_ns: int) -> "_Opened":
+        match first.WhichOneof("message"):
+            case "start":
+                start = first.start
+                live = await self._gate.submit(
+                    Submission(
+                        principal=self._principal,
+                        session_id=start.session_id,
+                        sandbox_id=start.sandbox_id,
+                        call_id=start.call_id,
+                        tool=start.tool,
+                        arguments_json=start.arguments_json,
+                        stdin=start.stdin,
+                        asked=exec_messages.asked_of(start),
+                        keep=exec_messages.keep_of(start),
+                        carrier=carrier,
+                        arrived_ns=arrived_ns,
+                    )
+                )
+                return _Opened(
+                    live=live,
+                    stdin=start.stdin and live.submission.stdin,
+                    ends_stdin=not live.submission.keep,
+                    wait_for_review=start.wait_for_review,
+                    background=start.background,
+                )
+            case "attach":
+                asked = first.attach
+                live = self._gate.attach(self._principal, asked.session_id, asked.call_id, tag=asked.tag)
+                return _Opened(
+                    live=live,
+                    offset=asked.offset,
+                    stdin=live.submission.stdin,
+                    wait_for_review=asked.wait_for_review,
+                )
+        raise InvalidArgument("the first message must be `start` or `attach`", remedy="Send StartCall first.")
 
 
-async def _feed(live: LiveCall, requests: AsyncIterator[exec_pb2.ExecRequest], *, stdin: bool) -> None:
-    """Pass on what the client sends. Its half-close ends standard input and nothing else."""
-    open_stdin = stdin
-    async for request in requests:
-        match request.WhichOneof("message"):
-            case "stdin" if open_stdin:
-                await live.stdin.put(request.stdin)
-            case "close_stdin" if open_stdin:
-                open_stdin = False
-                await live.stdin.put(None)
-            case "cancel":
-                live.cancel()
-            case _:
-                live.cancel()  # a client that breaks the protocol does not know what it runs
-                return
-    if open_stdin:
-        await live.stdin.put(None)
+def _report(answers: Answers, feeding: asyncio.Task[None]) -> None:
+    """What went wrong with a client's requests is answered in its stream."""
+    error = None if feeding.cancelled() else feeding.exception()
+    if isinstance(error, OpenSafeError):
+        answers.fail(error)
+    elif error is not None:
+        answers.fail(OpenSafeError("the requests could not be read"))
 
 
 def trace_carrier(context: Any) -> dict[str, str]:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped

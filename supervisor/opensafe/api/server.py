@@ -24,6 +24,8 @@ from opensafe._proto.v1 import (
     audit_pb2_grpc,
     exec_pb2,
     exec_pb2_grpc,
+    files_pb2,
+    files_pb2_grpc,
     policy_pb2,
     policy_pb2_grpc,
     review_pb2,
@@ -53,6 +55,7 @@ from opensafe.warden.client import WardenClient
 from .agent_service import AgentService
 from .audit_service import AuditService
 from .exec_service import ExecService
+from .files_service import FilesService
 from .policy_service import PolicyService
 from .review_service import ReviewService
 from .sandbox_service import SandboxService
@@ -70,6 +73,7 @@ _SERVICES: Final = tuple(
         (session_pb2, "SessionService"),
         (sandbox_pb2, "SandboxService"),
         (exec_pb2, "ExecService"),
+        (files_pb2, "FilesService"),
         (policy_pb2, "PolicyService"),
         (review_pb2, "ReviewService"),
         (audit_pb2, "AuditService"),
@@ -108,8 +112,10 @@ class Api:
         directory: pathlib.Path,
         arguments_bytes: int,
         *,
+        keepalive_s: float,
         with_reflection: bool,
     ) -> None:
+        """keepalive_s: how long an Exec stream may be quiet."""
         self._health = HealthServicer()
         self._servers: list[grpc.aio.Server] = []
         self._interceptor = ErrorInterceptor()
@@ -124,7 +130,7 @@ class Api:
                     ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ],
             )
-            _add_services(server, services, principal, self._health)
+            _add_services(server, services, principal, self._health, keepalive_s)
             if with_reflection:
                 reflection.enable_server_reflection((*_SERVICES, reflection.SERVICE_NAME), server)
             path = directory / name / SOCKET_NAME
@@ -161,13 +167,16 @@ class Api:
         await self._interceptor.settle()
 
 
-def _add_services(server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer) -> None:
+def _add_services(
+    server: grpc.aio.Server, services: Services, principal: Principal, health: HealthServicer, keepalive_s: float
+) -> None:
     gate, desk, log = services.gate, services.desk, services.log
     session_pb2_grpc.add_SessionServiceServicer_to_server(SessionService(desk, services.sessions, principal), server)
     sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(
         SandboxService(services.sandboxes, services.sandbox_list, principal), server
     )
-    exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal), server)
+    exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal, keepalive_s), server)
+    files_pb2_grpc.add_FilesServiceServicer_to_server(FilesService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(
         PolicyService(
             gate,

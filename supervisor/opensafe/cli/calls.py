@@ -5,13 +5,13 @@ instead of filling memory.
 """
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import msgspec
 
-from opensafe.client import CallResult, Client, Decided, Ended, Event, Stderr, Stdout, Verdict
+from opensafe.client import Call, CallResult, Client, Decided, Ended, Stderr, Stdout, Verdict
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
@@ -49,7 +49,7 @@ async def perform(client: Client, wish: Wish) -> int:
         return await _pass_through(wish, call_id, client.call(*place, stdin=stdin, wait_for_review=wish.wait))
 
 
-async def _pass_through(wish: Wish, call_id: str, events: AsyncGenerator[Event, None]) -> int:
+async def _pass_through(wish: Wish, call_id: str, events: Call) -> int:
     status: int = exits.Exit.LOST
     verdict: Verdict | None = None
     async with aclosing(events):

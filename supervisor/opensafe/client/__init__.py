@@ -10,22 +10,28 @@ A policy's *no* is a result, not an exception. What goes wrong on the way is one
 """
 
 from opensafe.model.description import description_digest
+from opensafe.model.sandbox import Terminal
 from opensafe.model.usage import Limits, Usage
 
+from ._calls import Call
 from ._client import Client
 from ._discovery import SOCKET_VARIABLE, find_socket
-from ._events import CallResult, Decided, Ended, Event, Started, Stderr, Stdout
+from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
+from ._files import Change, FileInfo, Files, Left, LeftOut, Page
 from ._types import (
     AuditRecord,
     Ban,
     BanEffect,
     BundleRefusal,
     BundleSettled,
+    CallInfo,
+    CallPage,
     CreatedSandbox,
     DaemonStatus,
     Lease,
     Permit,
     Review,
+    RunLimits,
     Sandbox,
     SandboxPage,
     SandboxSize,
@@ -40,17 +46,28 @@ __all__ = [
     "BanEffect",
     "BundleRefusal",
     "BundleSettled",
+    "Call",
+    "CallInfo",
+    "CallPage",
     "CallResult",
+    "Change",
     "Client",
     "CreatedSandbox",
     "DaemonStatus",
     "Decided",
     "Ended",
     "Event",
+    "FileInfo",
+    "Files",
+    "Gap",
+    "Left",
+    "LeftOut",
     "Lease",
     "Limits",
+    "Page",
     "Permit",
     "Review",
+    "RunLimits",
     "Sandbox",
     "SandboxPage",
     "SandboxSize",
@@ -58,6 +75,8 @@ __all__ = [
     "Started",
     "Stderr",
     "Stdout",
+    "Terminal",
+    "Truncated",
     "Usage",
     "Verdict",
     "description_digest",

@@ -1,16 +1,16 @@
 """The client itself: one connection to one principal's socket, one method an operation of the daemon.
 
 Every method raises what `opensafe.errors` names: RequestError where the request can't be served, Unavailable
-where the daemon is not there or goes away, and the platform's own failures. Nothing is retried: only the caller
+where the daemon is not there or goes away, and the platform's own failures. Nothing is sent twice: only the caller
 knows whether a call_id was used.
 """
 
 import os
 import pathlib
 import urllib.parse
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import grpc
 
@@ -30,27 +30,33 @@ from opensafe._proto.v1 import (
     session_pb2,
     session_pb2_grpc,
 )
-from opensafe.errors import InvalidArgument, OpenSafeError
+from opensafe.errors import InvalidArgument
 from opensafe.model.explanation import Explanation
 from opensafe.model.outcome import Outcome
+from opensafe.model.sandbox import Terminal
 from opensafe.model.shadow import Candidate, ShadowReport
 from opensafe.model.usage import Limits, Usage
 
-from . import _policy, _sandboxes, _wire
-from ._calls import Collector, Stdin, encode_arguments, stream
+from . import _exec_wire, _policy, _sandboxes, _wire
+from ._calls import Call, Link, Stdin, encode_arguments
+from ._collect import collect
 from ._discovery import MAX_PATH_BYTES
-from ._events import CallResult, Event
+from ._events import CallResult
 from ._failures import translate
+from ._files import Files
 from ._types import (
     AuditRecord,
     Ban,
     BanEffect,
     BundleSettled,
+    CallInfo,
+    CallPage,
     CreatedSandbox,
     DaemonStatus,
     Lease,
     Permit,
     Review,
+    RunLimits,
     Sandbox,
     SandboxPage,
     SandboxSize,
@@ -65,6 +71,8 @@ MAX_MESSAGE: Final = 16 << 20
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
 Answer = TypeVar("Answer")
@@ -93,6 +101,7 @@ class Client:
         self._sessions = session_pb2_grpc.SessionServiceStub(self._channel)
         self._sandboxes = sandbox_pb2_grpc.SandboxServiceStub(self._channel)
         self._exec = exec_pb2_grpc.ExecServiceStub(self._channel)
+        self._link = Link(self._channel, self._exec, self._path)
         self._policy = policy_pb2_grpc.PolicyServiceStub(self._channel)
         self._reviews = review_pb2_grpc.ReviewServiceStub(self._channel)
         self._agents = agent_pb2_grpc.AgentServiceStub(self._channel)
@@ -221,6 +230,10 @@ class Client:
         finally:
             call.cancel()
 
+    def files(self, session_id: str, sandbox_id: str) -> Files:
+        """The files of a sandbox."""
+        return Files(self._channel, self._path, session_id, sandbox_id)
+
     # Calls
 
     def call(
@@ -232,25 +245,55 @@ class Client:
         arguments: Mapping[str, Any],
         *,
         stdin: Stdin = None,
+        interactive: bool = False,
         wait_for_review: bool = False,
-    ) -> AsyncGenerator[Event, None]:
-        """Run one tool call and yield what happens to it; `Ended` comes last.
+        tag: str = "",
+        on_disconnect: Literal["kill", "keep"] = "kill",
+        background: bool = False,
+        terminal: Terminal | None = None,
+        limits: RunLimits = RunLimits(),  # noqa: B008 - frozen
+    ) -> Call:
+        """Run one tool call and iterate over what happens to it; `Ended` comes last.
 
         call_id is the caller's, unique in the session: repeated, it attaches to the first run or returns its
-        outcome, and never runs twice. Without `stdin` the program's standard input is closed. Leaving the iterator
-        early (close it with `contextlib.aclosing`) cancels the call. Nothing is buffered: a slow reader slows the
-        program. Raises InvalidArgument, UnknownTool, NotFound, Conflict, LimitExceeded, Unavailable.
+        outcome, and never runs twice. Without `stdin` the program's standard input is closed; `interactive` leaves it
+        open for `Call.send`, from here or from whoever attaches. Leaving the iteration early (close it with
+        `contextlib.aclosing`) cancels the call, unless it is kept. Nothing is buffered: a slow reader slows the
+        program.
+
+        tag: a name to find it by. on_disconnect: `keep` lets it go on without clients, and lets this one attach again
+        by itself where it loses the connection. background: keep, and end the events with Started. terminal: give the
+        program one. limits: for this run, beside those granted.
+
+        Raises InvalidArgument, UnknownTool, NotFound, Conflict, LimitExceeded, Unavailable.
         """
-        start = exec_pb2.StartCall(
+        keep = background or on_disconnect == "keep"
+        start = _exec_wire.start_call(
             session_id=session_id,
             sandbox_id=sandbox_id,
             call_id=call_id,
             tool=tool,
             arguments_json=encode_arguments(arguments),
-            stdin=stdin is not None,
+            stdin=stdin is not None or interactive,
             wait_for_review=wait_for_review,
+            tag=tag,
+            background=background,
+            on_disconnect=exec_pb2.ON_DISCONNECT_KEEP if keep else exec_pb2.ON_DISCONNECT_KILL,
+            terminal=terminal,
+            limits=limits,
         )
-        return stream(self._exec, self._path, start, stdin)
+        return Call(self._link, exec_pb2.ExecRequest(start=start), stdin=stdin, resumes=keep)
+
+    def attach(
+        self, session_id: str, call_id: str = "", *, tag: str = "", offset: int = 0, wait_for_review: bool = False
+    ) -> Call:
+        """The events of a call that somebody started: its verdict and start again, then output from `offset` on.
+
+        By its id, or else by a tag: the call with it that has not ended, or the latest. Where the connection is lost it
+        attaches again. Raises NotFound, InvalidArgument, Unavailable.
+        """
+        place = _exec_wire.attach_call(session_id, call_id, tag, offset, wait_for_review=wait_for_review)
+        return Call(self._link, exec_pb2.ExecRequest(attach=place), resumes=True)
 
     async def run_call(
         self,
@@ -262,20 +305,52 @@ class Client:
         *,
         stdin: Stdin = None,
         wait_for_review: bool = False,
+        tag: str = "",
+        on_disconnect: Literal["kill", "keep"] = "kill",
+        limits: RunLimits = RunLimits(),  # noqa: B008 - frozen
         keep: int = KEPT_OUTPUT,
     ) -> CallResult:
         """`call`, collected: the first `keep` bytes of each stream and the count of what was left out."""
-        collector = Collector(keep)
-        result: CallResult | None = None
-        async for event in self.call(
-            session_id, sandbox_id, call_id, tool, arguments, stdin=stdin, wait_for_review=wait_for_review
-        ):
-            result = collector.add(event)
-        if result is None:
-            raise OpenSafeError("the daemon sent events after the outcome")
-        return result
+        return await collect(
+            self.call(
+                session_id,
+                sandbox_id,
+                call_id,
+                tool,
+                arguments,
+                stdin=stdin,
+                wait_for_review=wait_for_review,
+                tag=tag,
+                on_disconnect=on_disconnect,
+                limits=limits,
+            ),
+            keep,
+        )
 
-    # Policy
+    async def list_calls(
+        self, session_id: str, *, state: str = "", tag: str = "", page_size: int = 0, cursor: str = ""
+    ) -> CallPage:
+        """Calls of a session, the latest first. state: parked, running, ended or "" for any.
+
+        page_size: at most 1000; 0 is the daemon's default. Raises NotFound, InvalidArgument.
+        """
+        request = exec_pb2.ListCallsRequest(
+            session_id=session_id, state=_exec_wire.call_state(state), tag=tag, page_size=page_size, cursor=cursor
+        )
+        answer = await self._ask(self._exec.ListCalls(request))
+        return CallPage(calls=tuple(_exec_wire.call(call) for call in answer.calls), next_cursor=answer.next_cursor)
+
+    async def get_call(self, session_id: str, call_id: str) -> CallInfo:
+        """One call. Raises NotFound."""
+        request = exec_pb2.GetCallRequest(session_id=session_id, call_id=call_id)
+        return _exec_wire.call((await self._ask(self._exec.GetCall(request))).call)
+
+    async def signal_call(self, session_id: str, call_id: str, signal: int, *, whole_tree: bool = False) -> None:
+        """Signal a running call's program, or all of its processes. Raises NotFound, Conflict where it does not run."""
+        request = exec_pb2.SignalCallRequest(
+            session_id=session_id, call_id=call_id, signal=signal, whole_tree=whole_tree
+        )
+        await self._ask(self._exec.SignalCall(request))
 
     async def decide(
         self,

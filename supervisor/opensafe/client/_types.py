@@ -98,6 +98,41 @@ class CreatedSandbox(msgspec.Struct, frozen=True, kw_only=True):
         return self.sandbox.sandbox_id
 
 
+class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits to ask for of one call. 0: not asked for. What policy granted holds where it is less."""
+
+    wall_ms: int = 0
+    output_bytes: int = 0
+
+
+class CallInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One call as the daemon lists it. state: parked, running or ended; `outcome` with ended, `review_id` with parked.
+
+    retained_from, retained_to: which bytes of its output an attach gets now.
+    """
+
+    session_id: str
+    sandbox_id: str
+    call_id: str
+    tag: str
+    tool: str
+    state: str
+    decision_id: str
+    decided_unix_ns: int
+    outcome: Outcome | None = None
+    retained_from: int = 0
+    retained_to: int = 0
+    terminal: bool = False
+    review_id: str = ""
+
+
+class CallPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some calls of a session, the latest first. next_cursor: what to ask for the next page with, "" after the last."""
+
+    calls: tuple[CallInfo, ...]
+    next_cursor: str
+
+
 class Permit(msgspec.Struct, frozen=True, kw_only=True):
     """Leave to run one call elsewhere, once. `permit` is "" unless the verdict allows.
 

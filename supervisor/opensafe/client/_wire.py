@@ -7,13 +7,12 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from opensafe._proto.v1 import agent_pb2, common_pb2, exec_pb2, policy_pb2, review_pb2, session_pb2
+from opensafe._proto.v1 import agent_pb2, common_pb2, policy_pb2, review_pb2, session_pb2
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.usage import Limits
 
-from ._events import Decided, Ended, Event, Started, Stderr, Stdout
 from ._types import (
     Ban,
     BundleRefusal,
@@ -33,7 +32,8 @@ _KINDS: Final = {common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}"): kind
 _KIND_NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
 
 
-def _strange(what: str, value: object) -> NoReturn:
+def strange(what: str, value: object) -> NoReturn:
+    """Raises OpenSafeError."""
     raise OpenSafeError(
         f"the daemon answered with an unknown {what}",
         value=value,
@@ -43,14 +43,14 @@ def _strange(what: str, value: object) -> NoReturn:
 
 def action(number: common_pb2.Action.ValueType) -> Action:
     """Raises OpenSafeError where it is none of ours."""
-    return _ACTIONS.get(number) or _strange("action", number)
+    return _ACTIONS.get(number) or strange("action", number)
 
 
 def _severity(text: str) -> Severity:
     try:
         return Severity(text)
     except ValueError:
-        _strange("severity", text)
+        strange("severity", text)
 
 
 def rules(messages: Iterable[common_pb2.Rule]) -> tuple[RuleHit, ...]:
@@ -84,7 +84,7 @@ def verdict(message: common_pb2.Decision) -> Verdict:
 
 def outcome(message: common_pb2.Outcome) -> Outcome:
     """Raises OpenSafeError where the kind is none of ours."""
-    kind = _KINDS.get(message.kind) or _strange("outcome", message.kind)
+    kind = _KINDS.get(message.kind) or strange("outcome", message.kind)
     return Outcome(
         kind=kind,
         exit_code=message.exit_code if kind is OutcomeKind.EXITED else None,
@@ -111,29 +111,12 @@ def outcome_message(value: Outcome) -> common_pb2.Outcome:
     )
 
 
-def event(message: exec_pb2.ExecResponse) -> Event:
-    """One message of an Exec stream. Raises OpenSafeError where it holds no event of ours."""
-    match message.WhichOneof("event"):
-        case "stdout":
-            return Stdout(message.stdout)
-        case "stderr":
-            return Stderr(message.stderr)
-        case "decided":
-            return Decided(verdict(message.decided))
-        case "started":
-            return Started(message.started.exec_id)
-        case "outcome":
-            return Ended(outcome(message.outcome))
-        case other:
-            _strange("event", other)
-
-
 def review(message: review_pb2.Review) -> Review:
     """One review. Raises OpenSafeError where the arguments are no JSON object."""
     try:
         arguments = msgspec.json.decode(message.sealed_arguments_json or b"null", type=dict | None)
     except msgspec.DecodeError:
-        _strange("form of arguments in a review", message.review_id)
+        strange("form of arguments in a review", message.review_id)
     return Review(
         review_id=message.review_id,
         state=message.state,

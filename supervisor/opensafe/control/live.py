@@ -1,20 +1,21 @@
 """A call while somebody may still attach to it: its verdicts, output and outcome.
 
 A repeat under the same call_id attaches to the same object, so it can't run twice. Finished calls are kept for a
-while, bounded in number and bytes, so that a client that lost its connection gets the output again.
+while, bounded in number, bytes and time, so that a client that lost its connection gets the output again.
 """
 
 import asyncio
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from opensafe.errors import OpenSafeError
-from opensafe.execution.journal import Journal
+from opensafe.execution.journal import Journal, Reader
 from opensafe.execution.run import Execution, Stdin
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.outcome import Outcome
+from opensafe.model.sandbox import Asked
 
 from .judge import Verdict
 
@@ -23,7 +24,11 @@ _KEPT_BYTES: Final = 32 << 20
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as a client sent it. `stdin`: the client will send standard input. arrived_ns: time.monotonic_ns()."""
+    """A call as a client sent it.
+
+    stdin: clients will send standard input. asked: what the client asks of the run. keep: the call goes on when its
+    last client is gone. arrived_ns: time.monotonic_ns().
+    """
 
     principal: Principal
     session_id: str
@@ -31,25 +36,27 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     tool: str
     arguments_json: bytes
-    stdin: bool
-    carrier: dict[str, str]
+    stdin: bool = False
+    asked: Asked = Asked()
+    keep: bool = False
+    carrier: dict[str, str] = {}
     arrived_ns: int
 
 
 class LiveCall:
-    """One call. `verdict` and `outcome` are futures; the outcome of a parked call comes when it is decided on."""
+    """One call. Its futures: `verdict`; `resumed`, of a parked call: True where another verdict comes; `outcome`."""
 
-    def __init__(self, submission: Submission, call: ToolCall, stdin: Stdin, retained: int) -> None:
+    def __init__(self, submission: Submission, call: ToolCall, stdin: Stdin, journal: Journal) -> None:
         loop = asyncio.get_running_loop()
         self.submission = submission
         self.call = call
         self.stdin = stdin
-        self.journal = Journal(retained)
+        self.journal = journal
         self.verdict: asyncio.Future[Verdict] = loop.create_future()
+        self.resumed: asyncio.Future[bool] = loop.create_future()
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self.execution: Execution | None = None
         self.parked = False
-        self._reconsidered = asyncio.Event()
         self._cancelled = ""
         self._attached = 0
 
@@ -58,16 +65,18 @@ class LiveCall:
         """What identifies a call: session and call id."""
         return self.submission.session_id, self.submission.call_id
 
-    def attach(self) -> bool:
-        """A client listens; True for the only one, whose pace the output then follows."""
+    def attach(self, offset: int = 0) -> Reader:
+        """A client listens, from `offset` of the output on, until `detach`. Raises InvalidArgument."""
+        reader = self.journal.reader(offset)
         self._attached += 1
-        return self._attached == 1
+        return reader
 
-    def detach(self) -> None:
-        """A client is gone; with the last one goes the running call."""
+    def detach(self, reader: Reader) -> None:
+        """A client is gone; with the last one goes the running call, unless it is to be kept."""
+        reader.close()
         self._attached -= 1
-        if self._attached == 0 and not self.outcome.done():
-            self.cancel()
+        if self._attached == 0 and not self.submission.keep and not self.outcome.done():
+            self.cancel("its last client is gone")
 
     def cancel(self, why: str = "by the client or the daemon") -> None:
         """End the call if it runs, or before it starts. A parked call stays parked."""
@@ -92,19 +101,8 @@ class LiveCall:
     def reconsider(self) -> None:
         """A reviewer approved: another verdict will come, and from now on the call can be cancelled."""
         self.parked = False
-        self.parked = False
         self.verdict = asyncio.get_running_loop().create_future()
-        self._reconsidered.set()
-
-    async def reconsidered(self) -> Verdict | None:
-        """Of a parked call: the second verdict, None where the call ended without one."""
-        waiting = asyncio.create_task(self._reconsidered.wait())
-        either: set[asyncio.Future[Any]] = {waiting, self.outcome}
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-        return await asyncio.shield(self.verdict) if self._reconsidered.is_set() else None
+        self.resumed.set_result(True)
 
     def decided(self, verdict: Verdict) -> None:
         """Publish the verdict."""
@@ -121,12 +119,16 @@ class LiveCall:
         self.stdin = Stdin.of(None)
         self.submission = msgspec.structs.replace(self.submission, arguments_json=b"")
         self.call = msgspec.structs.replace(self.call, arguments={}, sealed={})
+        if not self.resumed.done():
+            self.resumed.set_result(False)
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
     def fail(self, error: OpenSafeError) -> None:
         """The call can't be carried out or its record can't be kept."""
         self.journal.close()
+        if not self.resumed.done():
+            self.resumed.set_result(False)
         for future in (self.verdict, self.outcome):
             if not future.done():
                 future.set_exception(error)
@@ -134,19 +136,31 @@ class LiveCall:
 
 
 class LiveCalls:
-    """All live calls by key, the finished ones in order of their end."""
+    """All live calls by key, the finished ones in order of their end, each kept for at most `kept_s` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept_s: float) -> None:
+        self._kept_s = kept_s
         self._open: dict[tuple[str, str], LiveCall] = {}
-        self._kept: OrderedDict[tuple[str, str], LiveCall] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[LiveCall, float]] = OrderedDict()
         self._kept_bytes = 0
+        self._expiry: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
     def get(self, key: tuple[str, str]) -> LiveCall | None:
         """The call under `key`, open or kept."""
-        return self._open.get(key) or self._kept.get(key)
+        if key in self._open:
+            return self._open[key]
+        kept = self._kept.get(key)
+        return kept[0] if kept else None
+
+    def tagged(self, session_id: str, tag: str) -> LiveCall | None:
+        """The open call of a session with this tag; there is at most one."""
+        for call in self._open.values():
+            if call.submission.session_id == session_id and call.submission.asked.tag == tag != "":
+                return call
+        return None
 
     def add(self, call: LiveCall) -> None:
         """A new call, which is open until `done`."""
@@ -156,15 +170,24 @@ class LiveCalls:
         """The call ended: keep it for a while. Said twice, it counts once."""
         if self._open.pop(call.key, None) is None:
             return
-        self._kept[call.key] = call
+        self._kept[call.key] = call, asyncio.get_running_loop().time() + self._kept_s
         self._kept_bytes += call.journal.size  # which is final: the call has ended
         while len(self._kept) > _KEPT_CALLS or self._kept_bytes > _KEPT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
-            self._kept_bytes -= oldest.journal.size
+            self._forget_oldest()
+        if self._expiry is None and self._kept:
+            self._expire()
 
     def drop(self, call: LiveCall) -> None:
         """Forget the call: it never came to a durable verdict, so it may be sent again."""
         self._open.pop(call.key, None)
+
+    def close(self) -> None:
+        """Forget the finished calls."""
+        while self._kept:
+            self._forget_oldest()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
 
     @property
     def argument_bytes(self) -> int:
@@ -174,3 +197,17 @@ class LiveCalls:
     def running(self) -> list[LiveCall]:
         """Calls that are open and not parked."""
         return [call for call in self._open.values() if not call.parked]
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._expiry = None
+        while self._kept:
+            _, until = next(iter(self._kept.values()))
+            if until > loop.time():
+                self._expiry = loop.call_at(until, self._expire)
+                return
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        _, (oldest, _) = self._kept.popitem(last=False)
+        self._kept_bytes -= oldest.journal.size

@@ -163,6 +163,7 @@ class Front:
             principals,
             pathlib.Path(config.paths.run) / "principals",
             caps.arguments_bytes,
+            keepalive_s=config.service.keepalive_s,
             with_reflection=config.service.reflection,
         )
         await api.start()

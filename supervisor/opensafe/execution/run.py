@@ -87,12 +87,18 @@ class Execution:
         self._why = ""
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._seen = {STDOUT: 0, STDERR: 0}
-        self.started = asyncio.Event()
+        self.started = asyncio.Event()  # or will never be: then `ran` is False
+        self.ran = False
 
     @property
     def exec_id(self) -> str:
         """Id of this run."""
         return self._launch.exec_id
+
+    @property
+    def output_limit(self) -> int:
+        """How many bytes it may write on both streams together."""
+        return self._launch.limits.output_bytes
 
     def cancel(self, why: str) -> None:
         """End the program; `why` is the outcome's detail."""
@@ -115,6 +121,7 @@ class Execution:
             with open_pipes() as pipes:
                 await self._warden.start(self._launch, self._decision, *pipes.guest)
                 pipes.close_guest()
+                self.ran = True
                 self.started.set()
                 return await self._attend(pipes, stdin)
         except (SandboxError, Unavailable) as error:
@@ -142,6 +149,7 @@ class Execution:
             if not ending.done():
                 await self._warden.kill(exec_id)
             ended = await ending
+            self._journal.hurry()
             drained, _ = await asyncio.wait(pumping, timeout=_DRAIN_S)
             return self._counted(self._outcome(ended, complete=len(drained) == len(pumping)))
         finally:

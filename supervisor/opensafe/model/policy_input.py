@@ -10,12 +10,14 @@ import msgspec
 from .calls import Principal
 from .facts import Command, HostFact, PathFact
 from .limits import SandboxLimits
+from .sandbox import Asked
 
 
 class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     """The call: sealed arguments and the facts read from them.
 
-    stdin: the client streams standard input into it. What it sends is neither judged nor recorded.
+    stdin: the client streams standard input into it. What it sends is neither judged nor recorded. asked: what it asks
+    of the run; limits asked for only make those granted tighter.
     server, description_digest, pinned_digest: of a tool that another server offers (MCP): its name, the digest of
     the description and schema it showed now, as the client says, and of those that were approved, as the tool manifest
     says or else the client. risk: a site tool's class of risk.
@@ -34,10 +36,11 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostFact, ...] = ()
     env: dict[str, str] = {}
     size: int = 0
-    stdin: bool = False
-    server: str = ""
     content_opaque: bool = False
     tree: bool = False
+    stdin: bool = False
+    asked: Asked = Asked()
+    server: str = ""
     description_digest: str = ""
     pinned_digest: str = ""
     risk: str = ""

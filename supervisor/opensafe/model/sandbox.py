@@ -48,6 +48,18 @@ class Terminal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rows: _Cells
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client asks of a call's run beside its arguments. It widens nothing that policy granted.
+
+    tag: a name to find the call by. wall_ms, output_bytes: limits, 0 where none is asked for. terminal: give it one.
+    """
+
+    tag: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    wall_ms: Annotated[int, msgspec.Meta(ge=0, le=3_600_000)] = 0
+    output_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 0
+    terminal: Terminal | None = None
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One program to be started in one sandbox under one seccomp profile and one set of limits.
 

@@ -2,7 +2,8 @@
 
 Of the record only the sealed arguments are trusted to say what the call is: they are normalised anew with the class
 tables and the tools of the bundle that judges. Principal, session, budget, approval, whether standard input was
-streamed, and the digests of a tool's description don't show in the arguments and are taken as recorded.
+streamed, what was asked of the run, and the digests of a tool's description don't show in the arguments and are taken
+as recorded.
 """
 
 from typing import Final
@@ -45,6 +46,7 @@ def judge_again(engine: Engine, record: DecisionRecord) -> Again:
         facts,
         registry.spec(asked.tool),
         stdin=asked.stdin,
+        asked=asked.asked,
         description_digest=asked.description_digest,
         pinned_digest=asked.pinned_digest,
     )
@@ -53,7 +55,7 @@ def judge_again(engine: Engine, record: DecisionRecord) -> Again:
     decision = engine.evaluate(entrypoint, question)
     launch = None
     if decision.action is Action.ALLOW and record.purpose == "call":
-        launch = build_launch(registry, call, decision.grant, record.sandbox_id, record.exec_id)
+        launch = build_launch(registry, call, decision.grant, record.sandbox_id, record.exec_id, asked.asked)
     return Again(entrypoint=entrypoint, decision=decision, launch=launch)
 
 

@@ -11,7 +11,7 @@ from opensafe.model.decision import Grant
 from opensafe.model.facts import Facts
 from opensafe.model.limits import CallLimits
 from opensafe.model.policy_input import CallInput
-from opensafe.model.sandbox import Launch
+from opensafe.model.sandbox import Asked, Launch
 from opensafe.normalize.tool_spec import ToolSpec
 from opensafe.normalize.tools import Registry
 
@@ -22,14 +22,15 @@ def call_input(
     spec: ToolSpec | None = None,
     *,
     stdin: bool = False,
+    asked: Asked = Asked(),  # noqa: B008 - frozen
     description_digest: str = "",
     pinned_digest: str = "",
 ) -> CallInput:
     """The part of the question that is read off the call: the same for a recorded call judged again.
 
     spec: the tool's, where it may be a site's. The others don't show in the arguments: whether the client streams
-    standard input, and the digests it states of the tool's description. What the site pinned takes the place of what
-    the client says was approved.
+    standard input, what it asks of the run, and the digests it states of the tool's description. What the site pinned
+    takes the place of what the client says was approved.
     """
     return CallInput(
         id=call.call_id,
@@ -37,6 +38,7 @@ def call_input(
         arguments=call.sealed,
         digest=call.digest,
         stdin=stdin,
+        asked=asked,
         risk=spec.risk if spec else "",
         server=spec.server if spec else "",
         description_digest=description_digest,
@@ -45,16 +47,35 @@ def call_input(
     )
 
 
-def build_launch(registry: Registry, call: ToolCall, grant: Grant, sandbox_id: str, exec_id: str) -> Launch:
-    """What an allowed call runs: a function of the call and its grant, so that it can be recomputed in replay."""
-    limits = grant.limits
+def build_launch(
+    registry: Registry,
+    call: ToolCall,
+    grant: Grant,
+    sandbox_id: str,
+    exec_id: str,
+    asked: Asked = Asked(),  # noqa: B008 - frozen
+) -> Launch:
+    """What an allowed call runs: a function of what is on record, so that it can be recomputed in replay.
+
+    Of each limit it has the smallest: granted, asked for, or the call's own `timeout_ms`. Raises ValueError where that
+    lies below the bounds.
+    """
     timeout_ms = call.sealed.get("timeout_ms")
-    if isinstance(timeout_ms, int):
-        limits = msgspec.structs.replace(limits, wall_ms=min(limits.wall_ms, timeout_ms))
+    limits = msgspec.structs.replace(
+        grant.limits,
+        wall_ms=_least(grant.limits.wall_ms, asked.wall_ms, timeout_ms if isinstance(timeout_ms, int) else 0),
+        output_bytes=_least(grant.limits.output_bytes, asked.output_bytes),
+    )
     return Launch(
         sandbox_id=sandbox_id,
         exec_id=exec_id,
         program=registry.program(call, grant),
         profile=grant.seccomp,
         limits=msgspec.convert(msgspec.to_builtins(limits), CallLimits),
+        terminal=asked.terminal,
     )
+
+
+def _least(granted: int, *asked: int) -> int:
+    """The smallest of what was granted and what was asked for, which is 0 where nothing was."""
+    return min((granted, *(limit for limit in asked if limit)))

@@ -8,6 +8,7 @@ import msgspec
 from opensafe.model.decision import Decision, RuleHit
 from opensafe.model.limits import SandboxLimits
 from opensafe.model.outcome import Outcome
+from opensafe.model.sandbox import Asked
 from opensafe.model.usage import Limits, Usage
 
 from .recent import Recent
@@ -72,7 +73,7 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """One call with its latest decision; `outcome` is None while it runs or is parked.
 
     allowed_us: when it was allowed, 0 if it was not. effects: what running it does (model/history.py). purpose: call or
-    permit.
+    permit. decided_us: when it was last judged. asked: what the client asked of its run, with the tag.
     """
 
     session_id: str
@@ -89,11 +90,15 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[str, ...]
     outcome: Outcome | None
     purpose: str
+    tool: str
+    decided_us: int
+    tag: str
+    asked: Asked
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Self:
         """From a row of `calls`."""
-        return msgspec.convert(_fields(row, ("decision", "effects", "outcome")), cls)
+        return msgspec.convert(_fields(row, ("decision", "effects", "outcome", "asked")), cls)
 
 
 class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,8 +67,15 @@ CREATE TABLE calls (
     effects     TEXT NOT NULL DEFAULT '[]',
     outcome     TEXT,
     purpose     TEXT NOT NULL,
+    tool        TEXT NOT NULL,
+    decided_us  INTEGER NOT NULL,
+    tag         TEXT NOT NULL DEFAULT '',
+    asked       TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (session_id, call_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX calls_by_time ON calls (session_id, decided_us, call_id) WHERE purpose = 'call';
+CREATE INDEX calls_by_tag ON calls (session_id, tag, decided_us, call_id) WHERE tag <> '';
 
 CREATE INDEX calls_open ON calls (session_id) WHERE outcome IS NULL;
 CREATE INDEX calls_open_in ON calls (sandbox_id) WHERE outcome IS NULL;

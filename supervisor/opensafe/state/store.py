@@ -36,6 +36,13 @@ from .history import History
 from .rows import BundleRow, CallRow, ReviewRow, SandboxRow, SessionRow
 from .sandboxes import SandboxIndex
 
+#: Which calls are in a state, in SQL.
+_STATES: Final = {
+    "": "TRUE",
+    "parked": "outcome IS NULL AND allowed_us = 0",
+    "running": "outcome IS NULL AND allowed_us > 0",
+    "ended": "outcome IS NOT NULL",
+}
 _VERSION: Final = 5
 
 
@@ -130,6 +137,28 @@ class Store:
         ).fetchone()
         return CallRow.of(row) if row else None
 
+    def calls(
+        self, session_id: str, *, state: str = "", tag: str = "", before: tuple[int, str] | None = None, most: int
+    ) -> list[CallRow]:
+        """Calls of a session (no permits), the latest first; at most `most`, from after `before` on.
+
+        state: `parked`, `running`, `ended` or "" for any. before: decided_us and call_id of the last one seen.
+        """
+        matches = ["session_id = ?", "purpose = 'call'", _STATES[state]]
+        values: list[object] = [session_id]
+        if tag:
+            matches.append("tag = ? AND tag <> ''")
+            values.append(tag)
+        if before is not None:
+            matches.append("(decided_us, call_id) < (?, ?)")
+            values.extend(before)
+        where = " AND ".join(matches)
+        rows = self._db.execute(
+            f"SELECT * FROM calls WHERE {where} ORDER BY decided_us DESC, call_id DESC LIMIT ?",  # noqa: S608 - from above
+            (*values, most),
+        )
+        return [CallRow.of(row) for row in rows]
+
     def permit(self, permit: str) -> CallRow | None:
         """The call that `permit` was given for."""
         row = self._db.execute("SELECT * FROM calls WHERE permit = ? AND permit <> ''", (permit,)).fetchone()
@@ -188,7 +217,7 @@ class Store:
             blocked = record.result.action is Action.BLOCK
             allowed = record.result.action is Action.ALLOW
             self._db.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     record.session_id,
                     record.call_id,
@@ -204,6 +233,10 @@ class Store:
                     _json(record.effects if allowed else ()),
                     _json(Outcome(kind=OutcomeKind.BLOCKED)) if blocked else None,
                     record.purpose,
+                    record.input.call.tool,
+                    record.time_us,
+                    record.input.call.asked.tag,
+                    _json(record.input.call.asked),
                 ),
             )
             if record.input.approval is not None:

@@ -149,6 +149,29 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
             else:
                 yield message
 
+    async def ListCalls(self, request, context):  # noqa: N802 - the method's name in the proto
+        """Three calls, one a page."""
+        number = int(request.cursor or 1)
+        call = exec_pb2.Call(
+            session_id=request.session_id,
+            call_id=f"c{number}",
+            state=request.state or exec_pb2.CALL_STATE_RUNNING,
+            tag="t",
+        )
+        return exec_pb2.ListCallsResponse(calls=[call], next_cursor=str(number + 1) if number < 3 else "")
+
+    async def GetCall(self, request, context):  # noqa: N802 - the method's name in the proto
+        if request.call_id != "c1":
+            await fail(context, errors.NotFound("no such call", value=request.call_id))
+        call = exec_pb2.Call(
+            call_id="c1", tool="Bash", state=exec_pb2.CALL_STATE_ENDED, outcome=outcome(exit_code=0), retained_to=4
+        )
+        return exec_pb2.GetCallResponse(call=call)
+
+    async def SignalCall(self, request, context):  # noqa: N802 - the method's name in the proto
+        self.double.signalled.append((request.call_id, request.signal, request.whole_tree))
+        return exec_pb2.SignalCallResponse()
+
     async def exec(self, start, arguments, requests, context):
         """Print argv on stdout and every byte value on stderr, then exit with 3."""
         yield decision()
@@ -346,7 +369,7 @@ class DaemonDouble:
 
     def __init__(self, path):
         self.path = path
-        self.opened, self.closed, self.started, self.banned = [], [], [], []
+        self.opened, self.closed, self.started, self.banned, self.signalled = [], [], [], [], []
         self.hanging, self.cancelled = asyncio.Event(), asyncio.Event()
         self.largest = 0
         self.holds = True

@@ -25,25 +25,57 @@ _sym_db = _symbol_database.Default()
 from opensafe._proto.v1 import common_pb2 as opensafe_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16opensafe/v1/exec.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\xad\x01\n\x0b\x45xecRequest\x12\'\n\x05start\x18\x01 \x01(\x0b\x32\x16.opensafe.v1.StartCallH\x00\x12\x0f\n\x05stdin\x18\x02 \x01(\x0cH\x00\x12.\n\x0b\x63lose_stdin\x18\x03 \x01(\x0b\x32\x17.opensafe.v1.CloseStdinH\x00\x12)\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32\x17.opensafe.v1.CancelCallH\x00\x42\t\n\x07message\"\x92\x01\n\tStartCall\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nsandbox_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\x0c\x12\r\n\x05stdin\x18\x06 \x01(\x08\x12\x17\n\x0fwait_for_review\x18\x07 \x01(\x08\"\x0c\n\nCloseStdin\"\x0c\n\nCancelCall\"\xbb\x01\n\x0c\x45xecResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12+\n\x07started\x18\x02 \x01(\x0b\x32\x18.opensafe.v1.StartedCallH\x00\x12\x10\n\x06stdout\x18\x03 \x01(\x0cH\x00\x12\x10\n\x06stderr\x18\x04 \x01(\x0cH\x00\x12\'\n\x07outcome\x18\x05 \x01(\x0b\x32\x14.opensafe.v1.OutcomeH\x00\x42\x07\n\x05\x65vent\"\x1e\n\x0bStartedCall\x12\x0f\n\x07\x65xec_id\x18\x01 \x01(\t2N\n\x0b\x45xecService\x12?\n\x04\x45xec\x12\x18.opensafe.v1.ExecRequest\x1a\x19.opensafe.v1.ExecResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16opensafe/v1/exec.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\xb0\x02\n\x0b\x45xecRequest\x12\'\n\x05start\x18\x01 \x01(\x0b\x32\x16.opensafe.v1.StartCallH\x00\x12\x0f\n\x05stdin\x18\x02 \x01(\x0cH\x00\x12.\n\x0b\x63lose_stdin\x18\x03 \x01(\x0b\x32\x17.opensafe.v1.CloseStdinH\x00\x12)\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32\x17.opensafe.v1.CancelCallH\x00\x12)\n\x06\x61ttach\x18\x05 \x01(\x0b\x32\x17.opensafe.v1.AttachCallH\x00\x12+\n\x06resize\x18\x06 \x01(\x0b\x32\x19.opensafe.v1.TerminalSizeH\x00\x12)\n\x06signal\x18\x07 \x01(\x0b\x32\x17.opensafe.v1.SendSignalH\x00\x42\t\n\x07message\"\xbb\x02\n\tStartCall\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nsandbox_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\x0c\x12\r\n\x05stdin\x18\x06 \x01(\x08\x12\x17\n\x0fwait_for_review\x18\x07 \x01(\x08\x12\x0b\n\x03tag\x18\x08 \x01(\t\x12\x12\n\nbackground\x18\t \x01(\x08\x12\x30\n\ron_disconnect\x18\n \x01(\x0e\x32\x19.opensafe.v1.OnDisconnect\x12+\n\x08terminal\x18\x0b \x01(\x0b\x32\x19.opensafe.v1.TerminalSize\x12\'\n\x06limits\x18\x0c \x01(\x0b\x32\x17.opensafe.v1.CallLimits\"-\n\x0cTerminalSize\x12\x0f\n\x07\x63olumns\x18\x01 \x01(\x05\x12\x0c\n\x04rows\x18\x02 \x01(\x05\"3\n\nCallLimits\x12\x0f\n\x07wall_ms\x18\x01 \x01(\x03\x12\x14\n\x0coutput_bytes\x18\x02 \x01(\x03\"s\n\nAttachCall\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\x07\x63\x61ll_id\x18\x02 \x01(\tH\x00\x12\r\n\x03tag\x18\x03 \x01(\tH\x00\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x17\n\x0fwait_for_review\x18\x05 \x01(\x08\x42\x06\n\x04\x63\x61ll\"\x0c\n\nCloseStdin\"\x0c\n\nCancelCall\"0\n\nSendSignal\x12\x0e\n\x06signal\x18\x01 \x01(\x05\x12\x12\n\nwhole_tree\x18\x02 \x01(\x08\"\xd8\x02\n\x0c\x45xecResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12+\n\x07started\x18\x02 \x01(\x0b\x32\x18.opensafe.v1.StartedCallH\x00\x12\x10\n\x06stdout\x18\x03 \x01(\x0cH\x00\x12\x10\n\x06stderr\x18\x04 \x01(\x0cH\x00\x12\'\n\x07outcome\x18\x05 \x01(\x0b\x32\x14.opensafe.v1.OutcomeH\x00\x12\x1f\n\x03gap\x18\x06 \x01(\x0b\x32\x10.opensafe.v1.GapH\x00\x12+\n\tkeepalive\x18\x07 \x01(\x0b\x32\x16.opensafe.v1.KeepaliveH\x00\x12+\n\ttruncated\x18\x08 \x01(\x0b\x32\x16.opensafe.v1.TruncatedH\x00\x12\x10\n\x08sequence\x18\t \x01(\x03\x12\x0e\n\x06offset\x18\n \x01(\x03\x42\x07\n\x05\x65vent\"/\n\x0bStartedCall\x12\x0f\n\x07\x65xec_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\"-\n\x03Gap\x12\x13\n\x0b\x66rom_offset\x18\x01 \x01(\x03\x12\x11\n\tto_offset\x18\x02 \x01(\x03\"\x0b\n\tKeepalive\">\n\tTruncated\x12\r\n\x05limit\x18\x01 \x01(\x03\x12\x0f\n\x07written\x18\x02 \x01(\x03\x12\x11\n\tdelivered\x18\x03 \x01(\x03\"\xa7\x02\n\x04\x43\x61ll\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nsandbox_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0b\n\x03tag\x18\x04 \x01(\t\x12\x0c\n\x04tool\x18\x05 \x01(\t\x12%\n\x05state\x18\x06 \x01(\x0e\x32\x16.opensafe.v1.CallState\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x07 \x01(\t\x12\x17\n\x0f\x64\x65\x63ided_unix_ns\x18\x08 \x01(\x03\x12%\n\x07outcome\x18\t \x01(\x0b\x32\x14.opensafe.v1.Outcome\x12\x15\n\rretained_from\x18\n \x01(\x03\x12\x13\n\x0bretained_to\x18\x0b \x01(\x03\x12\x10\n\x08terminal\x18\x0c \x01(\x08\x12\x11\n\treview_id\x18\r \x01(\t\"}\n\x10ListCallsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12%\n\x05state\x18\x02 \x01(\x0e\x32\x16.opensafe.v1.CallState\x12\x0b\n\x03tag\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\"J\n\x11ListCallsResponse\x12 \n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x11.opensafe.v1.Call\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"5\n\x0eGetCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\"2\n\x0fGetCallResponse\x12\x1f\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x11.opensafe.v1.Call\"\\\n\x11SignalCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06signal\x18\x03 \x01(\x05\x12\x12\n\nwhole_tree\x18\x04 \x01(\x08\"\x14\n\x12SignalCallResponse*]\n\x0cOnDisconnect\x12\x1d\n\x19ON_DISCONNECT_UNSPECIFIED\x10\x00\x12\x16\n\x12ON_DISCONNECT_KILL\x10\x01\x12\x16\n\x12ON_DISCONNECT_KEEP\x10\x02*l\n\tCallState\x12\x1a\n\x16\x43\x41LL_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43\x41LL_STATE_PARKED\x10\x01\x12\x16\n\x12\x43\x41LL_STATE_RUNNING\x10\x02\x12\x14\n\x10\x43\x41LL_STATE_ENDED\x10\x03\x32\xaf\x02\n\x0b\x45xecService\x12?\n\x04\x45xec\x12\x18.opensafe.v1.ExecRequest\x1a\x19.opensafe.v1.ExecResponse(\x01\x30\x01\x12J\n\tListCalls\x12\x1d.opensafe.v1.ListCallsRequest\x1a\x1e.opensafe.v1.ListCallsResponse\x12\x44\n\x07GetCall\x12\x1b.opensafe.v1.GetCallRequest\x1a\x1c.opensafe.v1.GetCallResponse\x12M\n\nSignalCall\x12\x1e.opensafe.v1.SignalCallRequest\x1a\x1f.opensafe.v1.SignalCallResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opensafe.v1.exec_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ONDISCONNECT']._serialized_start=2229
+  _globals['_ONDISCONNECT']._serialized_end=2322
+  _globals['_CALLSTATE']._serialized_start=2324
+  _globals['_CALLSTATE']._serialized_end=2432
   _globals['_EXECREQUEST']._serialized_start=66
-  _globals['_EXECREQUEST']._serialized_end=239
-  _globals['_STARTCALL']._serialized_start=242
-  _globals['_STARTCALL']._serialized_end=388
-  _globals['_CLOSESTDIN']._serialized_start=390
-  _globals['_CLOSESTDIN']._serialized_end=402
-  _globals['_CANCELCALL']._serialized_start=404
-  _globals['_CANCELCALL']._serialized_end=416
-  _globals['_EXECRESPONSE']._serialized_start=419
-  _globals['_EXECRESPONSE']._serialized_end=606
-  _globals['_STARTEDCALL']._serialized_start=608
-  _globals['_STARTEDCALL']._serialized_end=638
-  _globals['_EXECSERVICE']._serialized_start=640
-  _globals['_EXECSERVICE']._serialized_end=718
+  _globals['_EXECREQUEST']._serialized_end=370
+  _globals['_STARTCALL']._serialized_start=373
+  _globals['_STARTCALL']._serialized_end=688
+  _globals['_TERMINALSIZE']._serialized_start=690
+  _globals['_TERMINALSIZE']._serialized_end=735
+  _globals['_CALLLIMITS']._serialized_start=737
+  _globals['_CALLLIMITS']._serialized_end=788
+  _globals['_ATTACHCALL']._serialized_start=790
+  _globals['_ATTACHCALL']._serialized_end=905
+  _globals['_CLOSESTDIN']._serialized_start=907
+  _globals['_CLOSESTDIN']._serialized_end=919
+  _globals['_CANCELCALL']._serialized_start=921
+  _globals['_CANCELCALL']._serialized_end=933
+  _globals['_SENDSIGNAL']._serialized_start=935
+  _globals['_SENDSIGNAL']._serialized_end=983
+  _globals['_EXECRESPONSE']._serialized_start=986
+  _globals['_EXECRESPONSE']._serialized_end=1330
+  _globals['_STARTEDCALL']._serialized_start=1332
+  _globals['_STARTEDCALL']._serialized_end=1379
+  _globals['_GAP']._serialized_start=1381
+  _globals['_GAP']._serialized_end=1426
+  _globals['_KEEPALIVE']._serialized_start=1428
+  _globals['_KEEPALIVE']._serialized_end=1439
+  _globals['_TRUNCATED']._serialized_start=1441
+  _globals['_TRUNCATED']._serialized_end=1503
+  _globals['_CALL']._serialized_start=1506
+  _globals['_CALL']._serialized_end=1801
+  _globals['_LISTCALLSREQUEST']._serialized_start=1803
+  _globals['_LISTCALLSREQUEST']._serialized_end=1928
+  _globals['_LISTCALLSRESPONSE']._serialized_start=1930
+  _globals['_LISTCALLSRESPONSE']._serialized_end=2004
+  _globals['_GETCALLREQUEST']._serialized_start=2006
+  _globals['_GETCALLREQUEST']._serialized_end=2059
+  _globals['_GETCALLRESPONSE']._serialized_start=2061
+  _globals['_GETCALLRESPONSE']._serialized_end=2111
+  _globals['_SIGNALCALLREQUEST']._serialized_start=2113
+  _globals['_SIGNALCALLREQUEST']._serialized_end=2205
+  _globals['_SIGNALCALLRESPONSE']._serialized_start=2207
+  _globals['_SIGNALCALLRESPONSE']._serialized_end=2227
+  _globals['_EXECSERVICE']._serialized_start=2435
+  _globals['_EXECSERVICE']._serialized_end=2738
 # @@protoc_insertion_point(module_scope)

@@ -3,8 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from opensafe._proto.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -17,14 +20,64 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _OnDisconnect:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OnDisconnectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnDisconnect.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ON_DISCONNECT_UNSPECIFIED: _OnDisconnect.ValueType  # 0
+    ON_DISCONNECT_KILL: _OnDisconnect.ValueType  # 1
+    """It is cancelled, and its process tree killed."""
+    ON_DISCONNECT_KEEP: _OnDisconnect.ValueType  # 2
+    """It goes on, until its deadline or the end of its session."""
+
+class OnDisconnect(_OnDisconnect, metaclass=_OnDisconnectEnumTypeWrapper):
+    """What happens to a running call when its last client is gone."""
+
+ON_DISCONNECT_UNSPECIFIED: OnDisconnect.ValueType  # 0
+ON_DISCONNECT_KILL: OnDisconnect.ValueType  # 1
+"""It is cancelled, and its process tree killed."""
+ON_DISCONNECT_KEEP: OnDisconnect.ValueType  # 2
+"""It goes on, until its deadline or the end of its session."""
+Global___OnDisconnect: _TypeAlias = OnDisconnect  # noqa: Y015
+
+class _CallState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CallStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CALL_STATE_UNSPECIFIED: _CallState.ValueType  # 0
+    CALL_STATE_PARKED: _CallState.ValueType  # 1
+    """Waits for a reviewer."""
+    CALL_STATE_RUNNING: _CallState.ValueType  # 2
+    CALL_STATE_ENDED: _CallState.ValueType  # 3
+
+class CallState(_CallState, metaclass=_CallStateEnumTypeWrapper): ...
+
+CALL_STATE_UNSPECIFIED: CallState.ValueType  # 0
+CALL_STATE_PARKED: CallState.ValueType  # 1
+"""Waits for a reviewer."""
+CALL_STATE_RUNNING: CallState.ValueType  # 2
+CALL_STATE_ENDED: CallState.ValueType  # 3
+Global___CallState: _TypeAlias = CallState  # noqa: Y015
+
 @_typing.final
 class ExecRequest(_message.Message):
+    """A message out of place (a second `start`, `stdin` to a call without standard input, `resize` without a terminal, an
+    unknown signal) ends the stream with INVALID_ARGUMENT, and with the last stream the call, as `on_disconnect` says.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     START_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
     CLOSE_STDIN_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
+    ATTACH_FIELD_NUMBER: _builtins.int
+    RESIZE_FIELD_NUMBER: _builtins.int
+    SIGNAL_FIELD_NUMBER: _builtins.int
     stdin: _builtins.bytes
     """Bytes for the program's standard input. Only where `start.stdin` is set."""
     @_builtins.property
@@ -37,6 +90,14 @@ class ExecRequest(_message.Message):
     def cancel(self) -> Global___CancelCall:
         """Ends the call."""
 
+    @_builtins.property
+    def attach(self) -> Global___AttachCall: ...
+    @_builtins.property
+    def resize(self) -> Global___TerminalSize:
+        """Another size of the call's terminal."""
+
+    @_builtins.property
+    def signal(self) -> Global___SendSignal: ...
     def __init__(
         self,
         *,
@@ -44,12 +105,15 @@ class ExecRequest(_message.Message):
         stdin: _builtins.bytes = ...,
         close_stdin: Global___CloseStdin | None = ...,
         cancel: Global___CancelCall | None = ...,
+        attach: Global___AttachCall | None = ...,
+        resize: Global___TerminalSize | None = ...,
+        signal: Global___SendSignal | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "close_stdin", b"close_stdin", "message", b"message", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attach", b"attach", "cancel", b"cancel", "close_stdin", b"close_stdin", "message", b"message", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "close_stdin", b"close_stdin", "message", b"message", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attach", b"attach", "cancel", b"cancel", "close_stdin", b"close_stdin", "message", b"message", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["start", "stdin", "close_stdin", "cancel"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["start", "stdin", "close_stdin", "cancel", "attach", "resize", "signal"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -66,6 +130,11 @@ class StartCall(_message.Message):
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
     WAIT_FOR_REVIEW_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    BACKGROUND_FIELD_NUMBER: _builtins.int
+    ON_DISCONNECT_FIELD_NUMBER: _builtins.int
+    TERMINAL_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     sandbox_id: _builtins.str
     call_id: _builtins.str
@@ -74,9 +143,25 @@ class StartCall(_message.Message):
     arguments_json: _builtins.bytes
     """One JSON object, checked against the tool's schema."""
     stdin: _builtins.bool
-    """Standard input is closed at once unless this is set."""
+    """Standard input is closed at once unless this is set. It ends with `close_stdin`; unless the call is kept, the
+    client's half-close ends it, too.
+    """
     wait_for_review: _builtins.bool
     """Wait for a reviewer's verdict instead of ending with OUTCOME_KIND_REVIEW_PENDING."""
+    tag: _builtins.str
+    """A name to find the call by: up to 64 printable characters, unique among the session's calls that have not ended."""
+    background: _builtins.bool
+    """End the stream after `started`. The call goes on: on_disconnect is then KEEP."""
+    on_disconnect: Global___OnDisconnect.ValueType
+    """Unset is KILL."""
+    @_builtins.property
+    def terminal(self) -> Global___TerminalSize:
+        """Give the program a terminal of this size. Its output of both kinds then arrives as stdout."""
+
+    @_builtins.property
+    def limits(self) -> Global___CallLimits:
+        """The run has the smaller of what is asked here and what policy grants."""
+
     def __init__(
         self,
         *,
@@ -87,14 +172,107 @@ class StartCall(_message.Message):
         arguments_json: _builtins.bytes = ...,
         stdin: _builtins.bool = ...,
         wait_for_review: _builtins.bool = ...,
+        tag: _builtins.str = ...,
+        background: _builtins.bool = ...,
+        on_disconnect: Global___OnDisconnect.ValueType = ...,
+        terminal: Global___TerminalSize | None = ...,
+        limits: Global___CallLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "terminal", b"terminal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "call_id", b"call_id", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "stdin", b"stdin", "tool", b"tool", "wait_for_review", b"wait_for_review"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "background", b"background", "call_id", b"call_id", "limits", b"limits", "on_disconnect", b"on_disconnect", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "stdin", b"stdin", "tag", b"tag", "terminal", b"terminal", "tool", b"tool", "wait_for_review", b"wait_for_review"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartCall: _TypeAlias = StartCall  # noqa: Y015
+
+@_typing.final
+class TerminalSize(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    columns: _builtins.int
+    """1 to 10000 characters each."""
+    rows: _builtins.int
+    def __init__(
+        self,
+        *,
+        columns: _builtins.int = ...,
+        rows: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TerminalSize: _TypeAlias = TerminalSize  # noqa: Y015
+
+@_typing.final
+class CallLimits(_message.Message):
+    """0: not asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WALL_MS_FIELD_NUMBER: _builtins.int
+    OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    wall_ms: _builtins.int
+    """Deadline of the run, 50 to 3600000 ms."""
+    output_bytes: _builtins.int
+    """Output on both streams together, 1 byte to 1 GiB."""
+    def __init__(
+        self,
+        *,
+        wall_ms: _builtins.int = ...,
+        output_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["output_bytes", b"output_bytes", "wall_ms", b"wall_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallLimits: _TypeAlias = CallLimits  # noqa: Y015
+
+@_typing.final
+class AttachCall(_message.Message):
+    """Goes on with a call of the session, whoever started it: its verdict and `started` are sent again, then output from
+    `offset` on.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_REVIEW_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    tag: _builtins.str
+    """The call with this tag that has not ended, or else the latest."""
+    offset: _builtins.int
+    """Where to go on: bytes of both streams before it. 0 is the beginning."""
+    wait_for_review: _builtins.bool
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        offset: _builtins.int = ...,
+        wait_for_review: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "call_id", b"call_id", "tag", b"tag"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "call_id", b"call_id", "offset", b"offset", "session_id", b"session_id", "tag", b"tag", "wait_for_review", b"wait_for_review"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_call: _TypeAlias = _typing.Literal["call_id", "tag"]  # noqa: Y015
+    _WhichOneofArgType_call: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_call) -> _WhichOneofReturnType_call | None: ...
+
+Global___AttachCall: _TypeAlias = AttachCall  # noqa: Y015
 
 @_typing.final
 class CloseStdin(_message.Message):
@@ -127,6 +305,30 @@ class CancelCall(_message.Message):
 Global___CancelCall: _TypeAlias = CancelCall  # noqa: Y015
 
 @_typing.final
+class SendSignal(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIGNAL_FIELD_NUMBER: _builtins.int
+    WHOLE_TREE_FIELD_NUMBER: _builtins.int
+    signal: _builtins.int
+    """Number of the signal, 1 to 64."""
+    whole_tree: _builtins.bool
+    """To every process of the call, and not to its program alone."""
+    def __init__(
+        self,
+        *,
+        signal: _builtins.int = ...,
+        whole_tree: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["signal", b"signal", "whole_tree", b"whole_tree"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendSignal: _TypeAlias = SendSignal  # noqa: Y015
+
+@_typing.final
 class ExecResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -135,14 +337,35 @@ class ExecResponse(_message.Message):
     STDOUT_FIELD_NUMBER: _builtins.int
     STDERR_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
+    KEEPALIVE_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
     stdout: _builtins.bytes
     stderr: _builtins.bytes
+    sequence: _builtins.int
+    """Messages of this stream are numbered from 1."""
+    offset: _builtins.int
+    """With stdout and stderr: bytes of both streams that the call wrote before these."""
     @_builtins.property
     def decided(self) -> _common_pb2.Decision: ...
     @_builtins.property
     def started(self) -> Global___StartedCall: ...
     @_builtins.property
     def outcome(self) -> _common_pb2.Outcome: ...
+    @_builtins.property
+    def gap(self) -> Global___Gap:
+        """Output that is not retained: it was written, and this stream does not deliver it."""
+
+    @_builtins.property
+    def keepalive(self) -> Global___Keepalive:
+        """Nothing else was sent for a while."""
+
+    @_builtins.property
+    def truncated(self) -> Global___Truncated:
+        """The call wrote more than its limit. Comes before OUTCOME_KIND_OUTPUT_LIMIT."""
+
     def __init__(
         self,
         *,
@@ -151,12 +374,17 @@ class ExecResponse(_message.Message):
         stdout: _builtins.bytes = ...,
         stderr: _builtins.bytes = ...,
         outcome: _common_pb2.Outcome | None = ...,
+        gap: Global___Gap | None = ...,
+        keepalive: Global___Keepalive | None = ...,
+        truncated: Global___Truncated | None = ...,
+        sequence: _builtins.int = ...,
+        offset: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decided", b"decided", "event", b"event", "outcome", b"outcome", "started", b"started", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decided", b"decided", "event", b"event", "gap", b"gap", "keepalive", b"keepalive", "outcome", b"outcome", "started", b"started", "stderr", b"stderr", "stdout", b"stdout", "truncated", b"truncated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decided", b"decided", "event", b"event", "outcome", b"outcome", "started", b"started", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decided", b"decided", "event", b"event", "gap", b"gap", "keepalive", b"keepalive", "offset", b"offset", "outcome", b"outcome", "sequence", b"sequence", "started", b"started", "stderr", b"stderr", "stdout", b"stdout", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["decided", "started", "stdout", "stderr", "outcome"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["decided", "started", "stdout", "stderr", "outcome", "gap", "keepalive", "truncated"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -167,16 +395,293 @@ class StartedCall(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EXEC_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
     exec_id: _builtins.str
+    call_id: _builtins.str
     def __init__(
         self,
         *,
         exec_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exec_id", b"exec_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "exec_id", b"exec_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartedCall: _TypeAlias = StartedCall  # noqa: Y015
+
+@_typing.final
+class Gap(_message.Message):
+    """Bytes [from_offset, to_offset) of both streams."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    TO_OFFSET_FIELD_NUMBER: _builtins.int
+    from_offset: _builtins.int
+    to_offset: _builtins.int
+    def __init__(
+        self,
+        *,
+        from_offset: _builtins.int = ...,
+        to_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_offset", b"from_offset", "to_offset", b"to_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Gap: _TypeAlias = Gap  # noqa: Y015
+
+@_typing.final
+class Keepalive(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Keepalive: _TypeAlias = Keepalive  # noqa: Y015
+
+@_typing.final
+class Truncated(_message.Message):
+    """In bytes of both streams: what was allowed, what the daemon read from the program before it was killed, and how much
+    of it counts as output. It is the head that is kept.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    WRITTEN_FIELD_NUMBER: _builtins.int
+    DELIVERED_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    written: _builtins.int
+    delivered: _builtins.int
+    def __init__(
+        self,
+        *,
+        limit: _builtins.int = ...,
+        written: _builtins.int = ...,
+        delivered: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivered", b"delivered", "limit", b"limit", "written", b"written"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Truncated: _TypeAlias = Truncated  # noqa: Y015
+
+@_typing.final
+class Call(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    SANDBOX_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    DECISION_ID_FIELD_NUMBER: _builtins.int
+    DECIDED_UNIX_NS_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    RETAINED_FROM_FIELD_NUMBER: _builtins.int
+    RETAINED_TO_FIELD_NUMBER: _builtins.int
+    TERMINAL_FIELD_NUMBER: _builtins.int
+    REVIEW_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    sandbox_id: _builtins.str
+    call_id: _builtins.str
+    tag: _builtins.str
+    tool: _builtins.str
+    state: Global___CallState.ValueType
+    decision_id: _builtins.str
+    decided_unix_ns: _builtins.int
+    """Of its latest verdict."""
+    retained_from: _builtins.int
+    """Output that an attach gets now: bytes [retained_from, retained_to) of both streams."""
+    retained_to: _builtins.int
+    terminal: _builtins.bool
+    """Whether it has a terminal."""
+    review_id: _builtins.str
+    """With CALL_STATE_PARKED."""
+    @_builtins.property
+    def outcome(self) -> _common_pb2.Outcome:
+        """With CALL_STATE_ENDED."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        sandbox_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        tool: _builtins.str = ...,
+        state: Global___CallState.ValueType = ...,
+        decision_id: _builtins.str = ...,
+        decided_unix_ns: _builtins.int = ...,
+        outcome: _common_pb2.Outcome | None = ...,
+        retained_from: _builtins.int = ...,
+        retained_to: _builtins.int = ...,
+        terminal: _builtins.bool = ...,
+        review_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "decided_unix_ns", b"decided_unix_ns", "decision_id", b"decision_id", "outcome", b"outcome", "retained_from", b"retained_from", "retained_to", b"retained_to", "review_id", b"review_id", "sandbox_id", b"sandbox_id", "session_id", b"session_id", "state", b"state", "tag", b"tag", "terminal", b"terminal", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Call: _TypeAlias = Call  # noqa: Y015
+
+@_typing.final
+class ListCallsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    state: Global___CallState.ValueType
+    """Unset: in any state."""
+    tag: _builtins.str
+    """Unset: with any tag."""
+    page_size: _builtins.int
+    """At most 1000; 0 is 100."""
+    cursor: _builtins.str
+    """`next_cursor` of the page before."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        state: Global___CallState.ValueType = ...,
+        tag: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "page_size", b"page_size", "session_id", b"session_id", "state", b"state", "tag", b"tag"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCallsRequest: _TypeAlias = ListCallsRequest  # noqa: Y015
+
+@_typing.final
+class ListCallsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """Empty after the last page."""
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___Call]: ...
+    def __init__(
+        self,
+        *,
+        calls: _abc.Iterable[Global___Call] | None = ...,
+        next_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "next_cursor", b"next_cursor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCallsResponse: _TypeAlias = ListCallsResponse  # noqa: Y015
+
+@_typing.final
+class GetCallRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCallRequest: _TypeAlias = GetCallRequest  # noqa: Y015
+
+@_typing.final
+class GetCallResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def call(self) -> Global___Call: ...
+    def __init__(
+        self,
+        *,
+        call: Global___Call | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCallResponse: _TypeAlias = GetCallResponse  # noqa: Y015
+
+@_typing.final
+class SignalCallRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    SIGNAL_FIELD_NUMBER: _builtins.int
+    WHOLE_TREE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    signal: _builtins.int
+    whole_tree: _builtins.bool
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        signal: _builtins.int = ...,
+        whole_tree: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "session_id", b"session_id", "signal", b"signal", "whole_tree", b"whole_tree"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignalCallRequest: _TypeAlias = SignalCallRequest  # noqa: Y015
+
+@_typing.final
+class SignalCallResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignalCallResponse: _TypeAlias = SignalCallResponse  # noqa: Y015

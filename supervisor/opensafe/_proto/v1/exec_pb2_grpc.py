@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ExecServiceStub:
-    """One tool call a stream.
+    """Tool calls: run one, attach to one, look at them.
     """
 
     def __init__(self, channel):
@@ -40,21 +40,56 @@ class ExecServiceStub:
                 request_serializer=opensafe_dot_v1_dot_exec__pb2.ExecRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_exec__pb2.ExecResponse.FromString,
                 _registered_method=True)
+        self.ListCalls = channel.unary_unary(
+                '/opensafe.v1.ExecService/ListCalls',
+                request_serializer=opensafe_dot_v1_dot_exec__pb2.ListCallsRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_exec__pb2.ListCallsResponse.FromString,
+                _registered_method=True)
+        self.GetCall = channel.unary_unary(
+                '/opensafe.v1.ExecService/GetCall',
+                request_serializer=opensafe_dot_v1_dot_exec__pb2.GetCallRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_exec__pb2.GetCallResponse.FromString,
+                _registered_method=True)
+        self.SignalCall = channel.unary_unary(
+                '/opensafe.v1.ExecService/SignalCall',
+                request_serializer=opensafe_dot_v1_dot_exec__pb2.SignalCallRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_exec__pb2.SignalCallResponse.FromString,
+                _registered_method=True)
 
 
 class ExecServiceServicer:
-    """One tool call a stream.
+    """Tool calls: run one, attach to one, look at them.
     """
 
     def Exec(self, request_iterator, context):
-        """The first message of the client is `start`. The daemon answers `decided` first, then (if allowed) `started`,
-        output, and always `outcome` last. Bytes on the wire are the guest's bytes.
+        """The first message of the client is `start` or `attach`. The daemon answers `decided` first, then (if the call
+        runs) `started` and output, and `outcome` last. Bytes on the wire are the guest's bytes.
 
         call_id is chosen by the client and unique within principal and session. The same request sent again under
         the same call_id attaches to the first run (retained output is sent again from its beginning) or returns its
         outcome; it never runs twice. Another request under a used call_id fails with ALREADY_EXISTS.
 
-        When the client goes away, the call is cancelled and its process tree killed.
+        What the loss of the last client means is the call's `on_disconnect`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCalls(self, request, context):
+        """Calls of one session, the latest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCall(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignalCall(self, request, context):
+        """Sends a signal to a running call, from outside its sandbox.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -68,6 +103,21 @@ def add_ExecServiceServicer_to_server(servicer, server):
                     request_deserializer=opensafe_dot_v1_dot_exec__pb2.ExecRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_exec__pb2.ExecResponse.SerializeToString,
             ),
+            'ListCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCalls,
+                    request_deserializer=opensafe_dot_v1_dot_exec__pb2.ListCallsRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_exec__pb2.ListCallsResponse.SerializeToString,
+            ),
+            'GetCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCall,
+                    request_deserializer=opensafe_dot_v1_dot_exec__pb2.GetCallRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_exec__pb2.GetCallResponse.SerializeToString,
+            ),
+            'SignalCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignalCall,
+                    request_deserializer=opensafe_dot_v1_dot_exec__pb2.SignalCallRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_exec__pb2.SignalCallResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'opensafe.v1.ExecService', rpc_method_handlers)
@@ -77,7 +127,7 @@ def add_ExecServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ExecService:
-    """One tool call a stream.
+    """Tool calls: run one, attach to one, look at them.
     """
 
     @staticmethod
@@ -97,6 +147,87 @@ class ExecService:
             '/opensafe.v1.ExecService/Exec',
             opensafe_dot_v1_dot_exec__pb2.ExecRequest.SerializeToString,
             opensafe_dot_v1_dot_exec__pb2.ExecResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.ExecService/ListCalls',
+            opensafe_dot_v1_dot_exec__pb2.ListCallsRequest.SerializeToString,
+            opensafe_dot_v1_dot_exec__pb2.ListCallsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.ExecService/GetCall',
+            opensafe_dot_v1_dot_exec__pb2.GetCallRequest.SerializeToString,
+            opensafe_dot_v1_dot_exec__pb2.GetCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignalCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.ExecService/SignalCall',
+            opensafe_dot_v1_dot_exec__pb2.SignalCallRequest.SerializeToString,
+            opensafe_dot_v1_dot_exec__pb2.SignalCallResponse.FromString,
             options,
             channel_credentials,
             insecure,

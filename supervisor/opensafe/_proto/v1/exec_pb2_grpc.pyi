@@ -27,41 +27,51 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ExecServiceStub:
-    """One tool call a stream."""
+    """Tool calls: run one, attach to one, look at them."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ExecServiceAsyncStub: ...
     Exec: _grpc.StreamStreamMultiCallable[_exec_pb2.ExecRequest, _exec_pb2.ExecResponse]
-    """The first message of the client is `start`. The daemon answers `decided` first, then (if allowed) `started`,
-    output, and always `outcome` last. Bytes on the wire are the guest's bytes.
+    """The first message of the client is `start` or `attach`. The daemon answers `decided` first, then (if the call
+    runs) `started` and output, and `outcome` last. Bytes on the wire are the guest's bytes.
 
     call_id is chosen by the client and unique within principal and session. The same request sent again under
     the same call_id attaches to the first run (retained output is sent again from its beginning) or returns its
     outcome; it never runs twice. Another request under a used call_id fails with ALREADY_EXISTS.
 
-    When the client goes away, the call is cancelled and its process tree killed.
+    What the loss of the last client means is the call's `on_disconnect`.
     """
+    ListCalls: _grpc.UnaryUnaryMultiCallable[_exec_pb2.ListCallsRequest, _exec_pb2.ListCallsResponse]
+    """Calls of one session, the latest first."""
+    GetCall: _grpc.UnaryUnaryMultiCallable[_exec_pb2.GetCallRequest, _exec_pb2.GetCallResponse]
+    SignalCall: _grpc.UnaryUnaryMultiCallable[_exec_pb2.SignalCallRequest, _exec_pb2.SignalCallResponse]
+    """Sends a signal to a running call, from outside its sandbox."""
 
 @_typing.type_check_only
 class ExecServiceAsyncStub(ExecServiceStub):
-    """One tool call a stream."""
+    """Tool calls: run one, attach to one, look at them."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Exec: _aio.StreamStreamMultiCallable[_exec_pb2.ExecRequest, _exec_pb2.ExecResponse]  # type: ignore[assignment]
-    """The first message of the client is `start`. The daemon answers `decided` first, then (if allowed) `started`,
-    output, and always `outcome` last. Bytes on the wire are the guest's bytes.
+    """The first message of the client is `start` or `attach`. The daemon answers `decided` first, then (if the call
+    runs) `started` and output, and `outcome` last. Bytes on the wire are the guest's bytes.
 
     call_id is chosen by the client and unique within principal and session. The same request sent again under
     the same call_id attaches to the first run (retained output is sent again from its beginning) or returns its
     outcome; it never runs twice. Another request under a used call_id fails with ALREADY_EXISTS.
 
-    When the client goes away, the call is cancelled and its process tree killed.
+    What the loss of the last client means is the call's `on_disconnect`.
     """
+    ListCalls: _aio.UnaryUnaryMultiCallable[_exec_pb2.ListCallsRequest, _exec_pb2.ListCallsResponse]  # type: ignore[assignment]
+    """Calls of one session, the latest first."""
+    GetCall: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetCallRequest, _exec_pb2.GetCallResponse]  # type: ignore[assignment]
+    SignalCall: _aio.UnaryUnaryMultiCallable[_exec_pb2.SignalCallRequest, _exec_pb2.SignalCallResponse]  # type: ignore[assignment]
+    """Sends a signal to a running call, from outside its sandbox."""
 
 class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
-    """One tool call a stream."""
+    """Tool calls: run one, attach to one, look at them."""
 
     @_abc_1.abstractmethod
     def Exec(
@@ -69,14 +79,37 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_exec_pb2.ExecRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_exec_pb2.ExecResponse], _abc.AsyncIterator[_exec_pb2.ExecResponse]]:
-        """The first message of the client is `start`. The daemon answers `decided` first, then (if allowed) `started`,
-        output, and always `outcome` last. Bytes on the wire are the guest's bytes.
+        """The first message of the client is `start` or `attach`. The daemon answers `decided` first, then (if the call
+        runs) `started` and output, and `outcome` last. Bytes on the wire are the guest's bytes.
 
         call_id is chosen by the client and unique within principal and session. The same request sent again under
         the same call_id attaches to the first run (retained output is sent again from its beginning) or returns its
         outcome; it never runs twice. Another request under a used call_id fails with ALREADY_EXISTS.
 
-        When the client goes away, the call is cancelled and its process tree killed.
+        What the loss of the last client means is the call's `on_disconnect`.
         """
+
+    @_abc_1.abstractmethod
+    def ListCalls(
+        self,
+        request: _exec_pb2.ListCallsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_exec_pb2.ListCallsResponse, _abc.Awaitable[_exec_pb2.ListCallsResponse]]:
+        """Calls of one session, the latest first."""
+
+    @_abc_1.abstractmethod
+    def GetCall(
+        self,
+        request: _exec_pb2.GetCallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_exec_pb2.GetCallResponse, _abc.Awaitable[_exec_pb2.GetCallResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SignalCall(
+        self,
+        request: _exec_pb2.SignalCallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_exec_pb2.SignalCallResponse, _abc.Awaitable[_exec_pb2.SignalCallResponse]]:
+        """Sends a signal to a running call, from outside its sandbox."""
 
 def add_ExecServiceServicer_to_server(servicer: ExecServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
