@@ -17,7 +17,6 @@ from ._calls import Call
 from ._client import Client
 from ._discovery import SOCKET_VARIABLE, find_socket
 from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
-from ._files import Change, FileInfo, Files, Left, LeftOut, Page
 from ._types import (
     AuditRecord,
     Ban,
@@ -50,21 +49,15 @@ __all__ = [
     "CallInfo",
     "CallPage",
     "CallResult",
-    "Change",
     "Client",
     "CreatedSandbox",
     "DaemonStatus",
     "Decided",
     "Ended",
     "Event",
-    "FileInfo",
-    "Files",
     "Gap",
-    "Left",
-    "LeftOut",
     "Lease",
     "Limits",
-    "Page",
     "Permit",
     "Review",
     "RunLimits",
