@@ -89,7 +89,8 @@ async def test_of_many_that_fetch_it_one_gets_it(agent, reviewer, session):
     ]
     await approve(reviewer, review_id)
     ends = await asyncio.gather(*waiting, return_exceptions=True)
-    (given,) = [end for end in ends if not isinstance(end, errors.Conflict)]
+    # Conflicts, or LimitExceeded where too many were refused within a second.
+    (given,) = [end for end in ends if not isinstance(end, errors.RequestError)]
     assert await permits_of(agent, session) == [given.permit]
 
 
