@@ -9,6 +9,20 @@
     │   ├── SandboxPaused
     │   ├── LimitExceeded       a cap; names it
     │   └── NotPermitted        role missing, own review, foreign permit
+    ├── ReviewPending           parked for a reviewer, where an answer was needed; nothing was executed so far
+    ├── FileError               a file operation ran in the guest and could not be done
+    │   ├── FileNotFound
+    │   ├── FileExists
+    │   ├── WrongFileType       a directory, device or link where something else is needed
+    │   ├── DirectoryNotEmpty
+    │   ├── FileOutside         a link or `..` leads out of the granted root
+    │   ├── FileDenied          the guest's own permissions
+    │   ├── FileTooLarge
+    │   ├── NoSpace
+    │   ├── OtherFileSystem
+    │   ├── ContentMismatch     the bytes are not those that were declared
+    │   ├── BadArchive
+    │   └── FileFailed          anything else, such as a deadline
     ├── Unavailable             draining, warden gone; safe to repeat with the same call_id
     ├── SandboxError            the platform failed, not the command
     │   ├── SandboxLost
@@ -97,6 +111,90 @@ class NotPermitted(RequestError):
     """The principal may not do this at all."""
 
     reason = "NOT_PERMITTED"
+
+
+class ReviewPending(OpenSafeError):
+    """The call is parked; `value` is the review's id. Once approved it runs, and its call_id tells how it ended."""
+
+    reason = "REVIEW_PENDING"
+
+
+class FileError(OpenSafeError):
+    """A file operation ran in the guest and could not be done. `value` is the path."""
+
+    reason = "FILE"
+
+
+class FileNotFound(FileError):
+    """There is no such file, or a symlink leads to none."""
+
+    reason = "FILE_NOT_FOUND"
+
+
+class FileExists(FileError):
+    """The name is taken, and replacing it was not asked for or is not possible."""
+
+    reason = "FILE_EXISTS"
+
+
+class WrongFileType(FileError):
+    """No regular file, or no directory, where one is needed."""
+
+    reason = "WRONG_FILE_TYPE"
+
+
+class DirectoryNotEmpty(FileError):
+    """The directory is not empty."""
+
+    reason = "DIRECTORY_NOT_EMPTY"
+
+
+class FileOutside(FileError):
+    """A symlink or `..` leads out of the granted root, or a link stands where none is followed."""
+
+    reason = "FILE_OUTSIDE"
+
+
+class FileDenied(FileError):
+    """The guest's own permissions refuse it."""
+
+    reason = "FILE_DENIED"
+
+
+class FileTooLarge(FileError):
+    """A cap on bytes, entries or depth was met."""
+
+    reason = "FILE_TOO_LARGE"
+
+
+class NoSpace(FileError):
+    """The sandbox's file system is full."""
+
+    reason = "NO_SPACE"
+
+
+class OtherFileSystem(FileError):
+    """A name can't be moved to another file system: it has to be copied."""
+
+    reason = "OTHER_FILE_SYSTEM"
+
+
+class ContentMismatch(FileError):
+    """The bytes that came are not those that were declared; the file is as it was."""
+
+    reason = "CONTENT_MISMATCH"
+
+
+class BadArchive(FileError):
+    """The archive is malformed, incomplete, or has names that lead out."""
+
+    reason = "BAD_ARCHIVE"
+
+
+class FileFailed(FileError):
+    """The operation was ended, or the guest's answer is none."""
+
+    reason = "FILE_FAILED"
 
 
 class Unavailable(OpenSafeError):

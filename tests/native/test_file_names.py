@@ -320,8 +320,8 @@ class Watch:
         return event, kind, path
 
     def until(self, *wanted):
-        seen = []
-        while not seen or seen[-1] != wanted:
+        seen = [self.next()]
+        while seen[-1] != wanted:
             seen.append(self.next())
         return seen
 

@@ -24,6 +24,8 @@ from opensafe._proto.v1 import (
     audit_pb2_grpc,
     exec_pb2,
     exec_pb2_grpc,
+    files_pb2,
+    files_pb2_grpc,
     policy_pb2,
     policy_pb2_grpc,
     review_pb2,
@@ -53,6 +55,7 @@ from opensafe.warden.client import WardenClient
 from .agent_service import AgentService
 from .audit_service import AuditService
 from .exec_service import ExecService
+from .files_service import FilesService
 from .policy_service import PolicyService
 from .review_service import ReviewService
 from .sandbox_service import SandboxService
@@ -70,6 +73,7 @@ _SERVICES: Final = tuple(
         (session_pb2, "SessionService"),
         (sandbox_pb2, "SandboxService"),
         (exec_pb2, "ExecService"),
+        (files_pb2, "FilesService"),
         (policy_pb2, "PolicyService"),
         (review_pb2, "ReviewService"),
         (audit_pb2, "AuditService"),
@@ -172,6 +176,7 @@ def _add_services(
         SandboxService(services.sandboxes, services.sandbox_list, principal), server
     )
     exec_pb2_grpc.add_ExecServiceServicer_to_server(ExecService(gate, principal, keepalive_s), server)
+    files_pb2_grpc.add_FilesServiceServicer_to_server(FilesService(gate, principal), server)
     policy_pb2_grpc.add_PolicyServiceServicer_to_server(
         PolicyService(
             gate,

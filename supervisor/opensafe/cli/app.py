@@ -9,7 +9,7 @@ import typer
 from opensafe import __version__
 from opensafe.errors import OpenSafeError
 
-from . import agent, audit, bench, call, doctor, exits, policy, present, redteam, review, run_command, sandbox, up
+from . import agent, audit, bench, call, cp, doctor, exits, policy, present, redteam, review, run_command, sandbox, up
 from .exits import Exit
 
 SUMMARY = (
@@ -45,6 +45,7 @@ def build() -> typer.Typer:
     app.command("doctor")(doctor.doctor)
     app.command("run", context_settings={"allow_interspersed_args": False})(run_command.run)
     app.command("call")(call.call)
+    app.command("cp")(cp.cp)
     app.add_typer(sandbox.group, name="sandbox")
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")

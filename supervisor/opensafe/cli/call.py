@@ -13,7 +13,7 @@ MAX_ARGUMENTS_BYTES = 64 << 20
 
 
 def call(
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Bash, Exec, Read, Write, List.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Bash, Exec, Read, Write, List … (docs/tools.md).")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="The tool's arguments; - reads them from stdin.")],
     sandbox: options.SandboxId = None,
     keep: options.Keep = False,

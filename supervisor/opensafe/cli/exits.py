@@ -6,7 +6,15 @@ Taken are 0-2 (everybody), 64-78 (sysexits.h), 120 (Python), 123-125 (xargs, tim
 
 import enum
 
-from opensafe.errors import NotPermitted, OpenSafeError, PolicyError, RequestError, SandboxError
+from opensafe.errors import (
+    FileError,
+    NotPermitted,
+    OpenSafeError,
+    PolicyError,
+    RequestError,
+    ReviewPending,
+    SandboxError,
+)
 from opensafe.model.outcome import Outcome, OutcomeKind
 
 
@@ -30,7 +38,7 @@ class Exit(enum.IntEnum):
 
 
 MEANINGS: dict[Exit, str] = {
-    Exit.GOAL_MISSED: "a report's goal does not hold: doctor, audit verify, bench, redteam, policy",
+    Exit.GOAL_MISSED: "a report's goal does not hold: doctor, audit verify, bench, redteam, policy, cp",
     Exit.REFUSES_TO_SERVE: "up refuses to serve: configuration or host",
     Exit.NOT_STARTED: "the program could not be started in the sandbox",
     Exit.DENIED: "policy or a reviewer said no; nothing was executed",
@@ -72,6 +80,10 @@ def of_error(error: OpenSafeError) -> Exit:
             return Exit.DENIED
         case RequestError():
             return Exit.REQUEST
+        case ReviewPending():
+            return Exit.REVIEW
+        case FileError():
+            return Exit.GOAL_MISSED
         case SandboxError():
             return Exit.LOST
         case _:

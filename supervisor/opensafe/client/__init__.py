@@ -17,6 +17,7 @@ from ._calls import Call
 from ._client import Client
 from ._discovery import SOCKET_VARIABLE, find_socket
 from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
+from ._files import Change, FileInfo, Files, Left, LeftOut, Page
 from ._types import (
     AuditRecord,
     Ban,
@@ -49,15 +50,21 @@ __all__ = [
     "CallInfo",
     "CallPage",
     "CallResult",
+    "Change",
     "Client",
     "CreatedSandbox",
     "DaemonStatus",
     "Decided",
     "Ended",
     "Event",
+    "FileInfo",
+    "Files",
     "Gap",
     "Lease",
+    "Left",
+    "LeftOut",
     "Limits",
+    "Page",
     "Permit",
     "Review",
     "RunLimits",

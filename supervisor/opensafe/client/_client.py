@@ -43,6 +43,7 @@ from ._collect import collect
 from ._discovery import MAX_PATH_BYTES
 from ._events import CallResult
 from ._failures import translate
+from ._files import Files
 from ._types import (
     AuditRecord,
     Ban,
@@ -228,6 +229,10 @@ class Client:
             raise translate(error, self._path) from error
         finally:
             call.cancel()
+
+    def files(self, session_id: str, sandbox_id: str) -> Files:
+        """The files of a sandbox."""
+        return Files(self._channel, self._path, session_id, sandbox_id)
 
     # Calls
 

@@ -13,6 +13,7 @@ from opensafe.model.calls import Program
 from opensafe.model.canonical import MAX_SAFE_INTEGER
 from opensafe.model.decision import Grant
 from opensafe.model.facts import ClassTables, Facts, PathFact
+from opensafe.model.files import INLINE_MAX, MAX_PAGE, MAX_TREE_BYTES, MAX_TREE_ENTRIES
 
 from .environment import DEFAULT_CWD
 from .facts import one_path
@@ -20,12 +21,6 @@ from .paths import MAX_PATH, contains, relative, resolve
 from .tool_spec import TIMEOUT, Sealed, ToolSpec, object_schema, program_of
 
 FILE_HELPER: Final = "/.opensafe/file"
-#: Content up to this many bytes has to stand in the call, so that it can be judged.
-INLINE_MAX: Final = 1 << 20
-#: What one page of a listing, one removal and one tree may hold.
-MAX_PAGE: Final = 10_000
-MAX_TREE_ENTRIES: Final = 100_000
-MAX_TREE_BYTES: Final = 64 << 30
 
 # Facts
 

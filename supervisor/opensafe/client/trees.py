@@ -1,0 +1,258 @@
+"""Trees on this host: packed for an upload, and unpacked from a download as if an enemy had made the archive.
+
+Every name is opened component by component from the target's descriptor, and no link is followed, so that neither a
+name nor a link that came before leads out. Links that leave, devices and what a host would run by itself are left out
+and reported.
+"""
+
+import contextlib
+import errno
+import os
+import pathlib
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from typing import IO, BinaryIO, Final
+
+from opensafe.errors import BadArchive, InvalidArgument
+
+from ._auto_run import GIT_MAX as _GIT_MAX
+from ._auto_run import git_config_starts, is_auto_run, may_be_git_config
+from ._files import Left, LeftOut
+
+_CHUNK: Final = 256 * 1024
+_REPORTED: Final = 1000
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: In the place of another type, or of a directory that is not empty.
+_TAKEN: Final = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENOTEMPTY)
+
+
+class _Unpacking:
+    def __init__(self, root: int, *, with_auto_run: bool) -> None:
+        self._root = root
+        self._with_auto_run = with_auto_run
+        self._left: list[LeftOut] = []
+        self._count = 0
+        self._settle: list[tuple[bytes, int, int]] = []
+
+    def left(self) -> Left:
+        return Left(items=tuple(self._left), count=self._count)
+
+    def member(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        path = _clean(os.fsencode(member.name))
+        if not path:
+            return
+        if not self._with_auto_run and is_auto_run(path):
+            self._omit(path, "auto-run")
+        elif member.isdir():
+            self._guarded(path, lambda: self._directory(path, member))
+        elif member.issym():
+            self._guarded(path, lambda: self._symlink(path, member))
+        elif member.isreg() and not member.issparse():
+            content = archive.extractfile(member)
+            assert content is not None  # noqa: S101 - it is of every regular file
+            self._guarded(path, lambda: self._file(path, member, content))
+        else:
+            self._omit(path, "special")
+
+    def settle(self) -> None:
+        """Give directories their modes and times, the deepest first: until now their content was made."""
+        for path, mode, mtime in reversed(self._settle):
+            with contextlib.suppress(OSError):  # somebody took it away meanwhile
+                fd = self._open(path.split(b"/"), make=False)
+                try:
+                    os.fchmod(fd, mode)
+                    os.utime(fd, (mtime, mtime))
+                finally:
+                    os.close(fd)
+
+    def _guarded(self, path: bytes, make: Callable[[], None]) -> None:
+        """What one member meets is its own; a full disk is everybody's."""
+        try:
+            make()
+        except OSError as error:
+            if error.errno in _TAKEN:
+                self._omit(path, "exists")
+            elif error.errno in (errno.EACCES, errno.EPERM):
+                self._omit(path, "denied")
+            elif error.errno == errno.ENAMETOOLONG:
+                self._omit(path, "deep")
+            else:
+                raise
+
+    def _directory(self, path: bytes, member: tarfile.TarInfo) -> None:
+        os.close(self._open(path.split(b"/"), make=True))
+        self._settle.append((path, member.mode & 0o777, int(member.mtime)))
+
+    def _symlink(self, path: bytes, member: tarfile.TarInfo) -> None:
+        target = os.fsencode(member.linkname)
+        if not _stays(path.count(b"/"), target):
+            self._omit(path, "link")
+            return
+        with self._parent(path) as (parent, name):
+            _make_way(parent, name)
+            os.symlink(target, name, dir_fd=parent)
+            os.utime(name, (member.mtime, member.mtime), dir_fd=parent, follow_symlinks=False)
+
+    def _file(self, path: bytes, member: tarfile.TarInfo, content: IO[bytes]) -> None:
+        head = b""
+        if not self._with_auto_run and may_be_git_config(path):
+            head = content.read(_GIT_MAX + 1)
+            if git_config_starts(head):
+                self._omit(path, "auto-run")
+                return
+        with self._parent(path) as (parent, name):
+            _make_way(parent, name)
+            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=parent)
+            with os.fdopen(fd, "wb", buffering=0) as file:
+                _write(file.fileno(), head)
+                while data := content.read(_CHUNK):
+                    _write(fd, data)
+                os.fchmod(fd, member.mode & 0o777)
+                os.utime(fd, (member.mtime, member.mtime))
+
+    def _parent(self, path: bytes) -> "_Parent":
+        *above, name = path.split(b"/")
+        return _Parent(self._open(above, make=True), name)
+
+    def _open(self, parts: list[bytes], *, make: bool) -> int:
+        fd = os.dup(self._root)
+        for part in parts:
+            try:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, 0o755, dir_fd=fd)
+                inner = os.open(part, _DIRECTORY, dir_fd=fd)
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
+
+    def _omit(self, path: bytes, reason: str) -> None:
+        self._count += 1
+        if self._count <= _REPORTED:
+            self._left.append(LeftOut(path=path, reason=reason))
+
+
+class _Parent:
+    """A directory's descriptor for the time of a `with`, and the name in it."""
+
+    def __init__(self, fd: int, name: bytes) -> None:
+        self._fd, self._name = fd, name
+
+    def __enter__(self) -> tuple[int, bytes]:
+        return self._fd, self._name
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def auto_run(path: bytes, content: pathlib.Path) -> bool:
+    """Whether a host would run, by itself, what lies at `path` with this content."""
+    if is_auto_run(path):
+        return True
+    with content.open("rb") as file:
+        return may_be_git_config(path) and git_config_starts(file.read(_GIT_MAX + 1))
+
+
+def unpack(archive: BinaryIO, target: str, *, with_auto_run: bool) -> Left:
+    """Unpack a tar stream into the directory `target`, which is made where it is missing; what was left out.
+
+    Raises BadArchive where it is malformed, incomplete or has names that lead out (what came before is there), and
+    InvalidArgument where the host can't hold it.
+    """
+    try:
+        os.makedirs(target, exist_ok=True)
+        root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            unpacking = _Unpacking(root, with_auto_run=with_auto_run)
+            with tarfile.open(fileobj=archive, mode="r|", errorlevel=2) as tar:
+                for member in tar:
+                    unpacking.member(tar, member)
+            unpacking.settle()
+            return unpacking.left()
+        finally:
+            os.close(root)
+    except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+        raise BadArchive(f"the archive is malformed: {error}", value=target) from error
+    except OSError as error:
+        raise InvalidArgument(f"it can't be unpacked here: {error.strerror}", value=error.filename or target) from error
+
+
+def pack(source: str, into: BinaryIO) -> Left:
+    """Write a directory's content as a tar stream: files, directories and links, no link followed; what was left out.
+
+    Raises InvalidArgument where `source` is no directory that can be read.
+    """
+    left: list[LeftOut] = []
+    try:
+        with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT, dereference=False) as tar:
+            for path, name in _walk(os.fsencode(source)):
+                _add(tar, path, name, left)
+    except BrokenPipeError:
+        pass  # whoever read it has all it needs, or says why not
+    except OSError as error:
+        raise InvalidArgument(f"it can't be read: {error.strerror}", value=error.filename or source) from error
+    return Left(items=tuple(left[:_REPORTED]), count=len(left))
+
+
+def _walk(root: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Every path below `root`, a directory right before what lies in it, with its name relative to `root`."""
+    waiting = [(root, b"")]
+    while waiting:
+        directory, name = waiting.pop()
+        if name:
+            yield directory, name
+        if stat.S_ISDIR(os.lstat(directory).st_mode):
+            below = sorted(os.listdir(directory), reverse=True)
+            waiting += [(os.path.join(directory, entry), os.path.join(name, entry)) for entry in below]
+
+
+def _add(tar: tarfile.TarFile, path: bytes, name: bytes, left: list[LeftOut]) -> None:
+    info = tar.gettarinfo(os.fsdecode(path), os.fsdecode(name))
+    if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
+        left.append(LeftOut(path=name, reason="special"))
+        return
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    if not info.isreg():
+        tar.addfile(info)
+        return
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        left.append(LeftOut(path=name, reason="unreadable"))
+        return
+    with os.fdopen(fd, "rb") as file:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            tar.addfile(info, file)
+
+
+def _clean(path: bytes) -> bytes:
+    """A member's path without empty components and ".". Raises BadArchive where it leads out."""
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    if path.startswith(b"/") or b".." in parts or b"\0" in path:
+        raise BadArchive("a name in the archive leads out", value=os.fsdecode(path))
+    return b"/".join(parts)
+
+
+def _stays(depth: int, target: bytes) -> bool:
+    """Whether a symlink that lies `depth` directories deep points to something below the root, read as text."""
+    if not target or target.startswith(b"/"):
+        return False
+    for part in target.split(b"/"):
+        depth += {b"": 0, b".": 0, b"..": -1}.get(part, 1)
+        if depth < 0:
+            return False
+    return True
+
+
+def _make_way(parent: int, name: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=parent)
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

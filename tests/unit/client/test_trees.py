@@ -1,0 +1,204 @@
+"""Unpacking on the host what an enemy packed, each attack beside a twin that is taken; and packing what is there."""
+
+import io
+import os
+import pathlib
+import random
+import stat
+import tarfile
+
+import pytest
+
+from opensafe import errors
+from opensafe.client.trees import pack, unpack
+
+SECRET = b"outside"
+
+
+@pytest.fixture
+def target(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_bytes(SECRET)
+    return tmp_path / "target"
+
+
+def untouched(target):
+    outside = target.parent / "outside"
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert (outside / "secret").read_bytes() == SECRET
+    return True
+
+
+def archive(*members):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, kind, content in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.mode = kind, 0o6755
+            if kind == tarfile.REGTYPE:
+                info.size = len(content)
+            else:
+                info.linkname = content
+            tar.addfile(info, io.BytesIO(content) if kind == tarfile.REGTYPE else None)
+    buffer.seek(0)
+    return buffer
+
+
+def taken(target, *members, with_auto_run=False):
+    left = unpack(archive(*members), str(target), with_auto_run=with_auto_run)
+    assert left.count == len(left.items)
+    return {(item.path, item.reason) for item in left.items}
+
+
+FILE, LINK, HARD, DIRECTORY = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE
+
+
+@pytest.mark.parametrize("name", ["../outside/x", "/tmp/opensafe-escape", "a/../../outside/x", ".."])
+@pytest.mark.parametrize("kind", [FILE, DIRECTORY, LINK])
+def test_G38_B16_names_that_leave_end_the_unpacking(target, name, kind):
+    with pytest.raises(errors.BadArchive):
+        taken(target, (name, kind, b"x" if kind == FILE else "a"))
+    assert untouched(target)
+
+
+@pytest.mark.parametrize("link", ["../outside", "..", "a/../../outside"])
+def test_B15_nothing_is_written_through_a_link(target, link):
+    held = taken(target, ("l", LINK, link), ("l/secret", FILE, b"changed"))
+    assert (b"l", "link") in held
+    assert untouched(target)
+    target.joinpath("planted").symlink_to("../outside")
+    assert taken(target, ("planted/secret", FILE, b"changed")) == {(b"planted/secret", "exists")}
+    assert untouched(target)
+
+
+def test_a_link_that_stands_in_a_file_s_place_is_replaced(target):
+    target.mkdir()
+    (target / "l").symlink_to("../outside/secret")
+    assert taken(target, ("l", FILE, b"new")) == set()
+    assert (target / "l").read_bytes() == b"new"
+    assert untouched(target)
+
+
+@pytest.mark.parametrize("link", ["a", "b/../a", "no/such", "./a"])
+def test_links_that_stay_are_made(target, link):
+    assert taken(target, ("l", LINK, link)) == set()
+    assert os.readlink(target / "l") == link
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, HARD])
+def test_devices_fifos_and_hard_links_are_left_out(target, kind):
+    assert taken(target, ("s", kind, "../outside/secret"), ("f", FILE, b"1")) == {(b"s", "special")}
+    assert os.listdir(target) == ["f"]
+
+
+def test_set_id_bits_are_dropped(target):
+    taken(target, ("f", FILE, b"1"))
+    assert stat.S_IMODE((target / "f").stat().st_mode) == 0o755
+
+
+def test_what_is_there_of_another_type_stays(target):
+    (target / "d").mkdir(parents=True)
+    (target / "f").write_bytes(b"1")
+    assert taken(target, ("d", FILE, b"2"), ("f/x", FILE, b"2")) == {(b"d", "exists"), (b"f/x", "exists")}
+    assert (target / "f").read_bytes() == b"1"
+
+
+AUTO_RUN = [
+    ".git/hooks/pre-commit", "a/.git/hooks/x", ".GIT/HOOKS/x", ".bashrc", "a/.envrc", ".profile", ".vscode/tasks.json",
+    ".vscode/settings.json", ".idea/workspace.xml", "sitecustomize.py", "lib/usercustomize.py", "lib/x.pth", ".npmrc",
+    "bare/hooks/post-checkout", ".config/autostart/x.desktop", ".envrc ", ".gitmodules", "x.code-workspace",
+    ".devcontainer/devcontainer.json",
+]  # fmt: skip
+ORDINARY = [
+    "package.json", "Makefile", "conftest.py", ".gitignore", ".github/workflows/x.yml", "git/hooks/x", "bashrc",
+    "x.path", "hooks/pre_commit.py", "pre-commit", "tasks.json", ".vscode/x.json", ".git/HEAD",
+    ".git/objects/00/11", "a.idea/x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AUTO_RUN)
+def test_FS_22_B22_what_a_host_runs_by_itself_is_left_out(target, name):
+    assert taken(target, (name, FILE, b"x")) == {(name.encode(), "auto-run")}
+    assert not (target / name).exists()
+    assert taken(target, (name, FILE, b"x"), with_auto_run=True) == set()
+    assert (target / name).exists()
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_what_has_to_be_started_is_taken(target, name):
+    assert taken(target, (name, FILE, b"x")) == set()
+    assert (target / name).read_bytes() == b"x"
+
+
+STARTS = [
+    "[core]\n\tfsmonitor = ./x\n", "[core]\nhooksPath=h\n", "[core]\n\tsshCommand = x\n", "[CORE]\n FSMonitor=x\n",
+    "[core] fsmonitor = x\n", "[include]\n\tpath = x\n", '[includeIf "gitdir:."]\n path=x\n', "[alias]\n\tst = !x\n",
+    '[filter "x"]\n\tclean = x\n', "[diff]\n\texternal = x\n", "[credential]\n\thelper = !x\n", "[core]\n\tpager = x\n",
+    '[remote "o"]\n\turl = ext::sh -c x\n', '[remote "o"]\n\tuploadpack = x\n',
+    "[core]\n\tbare = false \\\n fsmonitor = x\n",
+    '[merge "x"]\n\tdriver = x\n', "[core]\n\teditor = x", "[gpg]\n\tprogram = x\n", "[x\n",
+]  # fmt: skip
+HARMLESS = [
+    "", "# nothing\n", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
+    '[remote "origin"]\n\turl = https://example.org/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n',
+    '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n', "[user]\n\tname = A\n\temail = a@b\n",
+    '[remote "o"]\n\turl = git@example.org:x/y.git\n', "no settings of git's\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [".git/config", "bare/config", "a/.git/config.worktree", ".gitconfig"])
+@pytest.mark.parametrize("text", STARTS)
+def test_FS_22_git_settings_that_start_something_are_left_out(target, name, text):
+    assert taken(target, (name, FILE, text.encode())) == {(name.encode(), "auto-run")}
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_git_settings_that_start_nothing_are_taken(target, text):
+    assert taken(target, (".git/config", FILE, text.encode())) == set()
+    assert (target / ".git/config").read_text() == text
+
+
+def test_whatever_bytes_come_the_end_is_typed_and_nothing_leaves(target):
+    members = [("d", DIRECTORY, ""), ("d/f", FILE, b"x" * 600), ("l", LINK, "d/f"), ("é" * 80, FILE, b"1")]
+    valid = archive(*members).getvalue()
+    chance = random.Random(7)
+    ends = set()
+    for turn in range(300):
+        data = bytearray(valid)
+        for _ in range(chance.randint(1, 6)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        into = target / str(turn)
+        try:
+            unpack(io.BytesIO(bytes(data)), str(into), with_auto_run=False)
+            ends.add("ok")
+        except (errors.BadArchive, errors.InvalidArgument) as error:
+            ends.add(type(error).__name__)
+    assert {"ok", "BadArchive"} <= ends
+    assert untouched(target)
+
+
+def test_packing_follows_no_link_and_leaves_special_files_out(target, tmp_path):
+    target.mkdir()
+    (target / "to-outside").symlink_to("../outside")
+    (target / "f").write_bytes(b"1")
+    os.mkfifo(target / "fifo")
+    buffer = io.BytesIO()
+    left = pack(str(target), buffer)
+    assert [(item.path, item.reason) for item in left.items] == [(b"fifo", "special")]
+    buffer.seek(0)
+    with tarfile.open(fileobj=buffer) as tar:
+        assert {(member.name, member.type) for member in tar} == {("to-outside", LINK), ("f", FILE)}
+
+
+def test_packing_what_is_not_there(tmp_path):
+    with pytest.raises(errors.InvalidArgument):
+        pack(str(tmp_path / "missing"), io.BytesIO())
+
+
+def test_no_descriptor_is_left_open(target):
+    before = len(list(pathlib.Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        taken(target, ("a/b/c", FILE, b"1"), ("a/l", LINK, "b"), ("x", tarfile.CHRTYPE, ""))
+        with pytest.raises(errors.BadArchive):
+            taken(target, ("../x", FILE, b"1"))
+    assert len(list(pathlib.Path("/proc/self/fd").iterdir())) == before
