@@ -43,6 +43,7 @@ enum run_stage {
     STAGE_FILTER = 14,       /* seccomp: the kernel refused the filter */
     STAGE_EXEC = 15,         /* execve, or no such command in PATH (ENOENT) */
     STAGE_TERMINAL = 16,     /* opened, or made the program's own */
+    STAGE_COMMAND = 17,      /* a command that comes later: received and read */
 };
 
 struct report {

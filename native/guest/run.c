@@ -13,6 +13,7 @@
  */
 #include "../common/filter.h"
 #include "../common/search.h"
+#include "command.h"
 #include "line.h"
 #include "report.h"
 #include "run_options.h"
@@ -33,9 +34,10 @@ enum {
 };
 
 struct call {
-    const struct run_options *options;
+    struct run_options *options;
     char **environment;
     struct terminal *terminal; /* NULL: none */
+    struct command *command;   /* NULL: it is in the options */
     enum run_stage stage;      /* where set-up failed; STAGE_NONE: it did not */
     long error;                /* -errno */
     struct filter filter;      /* 32 KiB, deliberately not zeroed: an untouched page costs nothing */
@@ -163,6 +165,43 @@ static long execute(char **command, char **environment) {
     return answer;
 }
 
+/* The program's streams, and what else comes with a command that is only known now. */
+static bool take_command(struct call *call) {
+    struct command *command = call->command;
+    long result = command_receive(call->options->command_fd, command);
+    if (result == 0) {
+        result = -ECANCELED; /* not needed after all */
+    }
+    const char *word;
+    if (result > 0 && run_options_complete(command->words, call->options, &word) != PARSE_OK) {
+        result = -EINVAL;
+    }
+    for (int stream = 0; result > 0 && stream < COMMAND_STREAMS; stream++) {
+        long copied = sys_call(__NR_dup3, command->stream[stream], stream, 0, 0, 0, 0);
+        result = copied < 0 ? copied : result;
+    }
+    call->environment = command->variables;
+    return !failed(call, STAGE_COMMAND, result);
+}
+
+/* The child of a runner that waits: all that does not depend on the command comes before it. */
+static void waiting_child(struct call *call) {
+    const struct run_options *options = call->options;
+    (void)(failed(call, STAGE_SESSION, sys_call(__NR_setsid, 0, 0, 0, 0, 0, 0)) ||
+           failed(call, STAGE_DESCRIPTORS, sys_close(options->report_fd)) ||
+           failed(call, STAGE_GID, set_gid(options->gid)) || failed(call, STAGE_UID, set_uid(options->uid)) ||
+           failed(call, STAGE_CAPABILITIES, set_capabilities(0)) ||
+           /* It shares the runner's memory, and has the program's uid while it waits. */
+           failed(call, STAGE_RUNNER, sys_prctl(PR_SET_DUMPABLE, 0, 0, 0)) ||
+           failed(call, STAGE_FILTER, install_filter(&call->filter)) || !take_command(call) ||
+           failed(call, STAGE_DESCRIPTORS, sys_close_range(3, ~0U)) ||
+           failed(call, STAGE_RLIMIT, set_limits(&options->limits)) ||
+           failed(call, STAGE_CWD, sys_call(__NR_chdir, (long)options->cwd, 0, 0, 0, 0, 0)) ||
+           failed(call, STAGE_RUNNER, sys_set_signal_mask(0)) ||
+           failed(call, STAGE_EXEC, execute(options->command, call->environment)));
+    sys_exit(STATUS_SETUP_FAILED);
+}
+
 /* The child, on a stack of its own in the runner's memory. Ends in execve or with the stage that failed. */
 static void child(struct call *call) {
     const struct run_options *options = call->options;
@@ -186,7 +225,7 @@ static long spawn(struct call *call) {
     long flags = CLONE_VM | CLONE_VFORK | CHILD_SIGNAL;
     register long r10 __asm__("r10") = 0;
     register long r8 __asm__("r8") = 0;
-    register void (*entry)(struct call *) __asm__("r12") = child;
+    register void (*entry)(struct call *) __asm__("r12") = call->command ? waiting_child : child;
     register struct call *argument __asm__("r13") = call;
     __asm__ volatile("syscall\n\t"
                      "test %%rax, %%rax\n\t"
@@ -292,9 +331,11 @@ int guest_main(char **argv, char **environment) {
     struct run_options options;
     struct call call;
     struct terminal terminal;
+    struct command command;
     call.options = &options;
     call.environment = environment;
     call.terminal = NULL;
+    call.command = NULL;
     call.stage = STAGE_NONE;
     call.filter.count = 0;
     const char *word;
@@ -310,6 +351,9 @@ int guest_main(char **argv, char **environment) {
     }
     if (options.terminal_fd >= 0) {
         call.terminal = &terminal;
+    }
+    if (options.command_fd >= 0) {
+        call.command = &command;
     }
     if (!become_runner(&call)) {
         return give_up(&call, report_fd);

@@ -13,6 +13,7 @@ struct run_options {
     const char *cwd;     /* absolute */
     int filter_fd;       /* -1: none */
     int terminal_fd;     /* the control pipe of a terminal; -1: none */
+    int command_fd;      /* the socket that the rest comes from (command.h); -1: it is all here */
     int report_fd;
     struct limits limits;
     char **command; /* argv of the program, NULL-terminated, not empty */
@@ -20,6 +21,9 @@ struct run_options {
 
 /* argv[0] is skipped. On failure `ret` is untouched and *ret_word names the word at fault. */
 enum parse_result run_options_parse(char **argv, struct run_options *ret, const char **ret_word);
+
+/* What comes later: --cwd, --rlimit and the command, as words of their own. */
+enum parse_result run_options_complete(char **words, struct run_options *options, const char **ret_word);
 
 /* The report descriptor of a command line that may be wrong otherwise; -1 where it names none. */
 int run_options_report_fd(char **argv);

@@ -40,6 +40,7 @@ STAGES = {
     "filter": 14,
     "exec": 15,
     "terminal": 16,
+    "command": 17,
 }
 ENOENT, ENOEXEC, EACCES, EINVAL, EPERM = 2, 8, 13, 22, 1
 

@@ -29,7 +29,7 @@ from opensafe.normalize.environment import DEFAULT_CWD, GUEST_ENV
 from opensafe.warden.sandbox import seccomp
 from opensafe.warden.sandbox.driver import GuestProgram
 from opensafe.warden.sandbox.layout import Layout
-from opensafe.warden.sandbox.programs import guest_program
+from opensafe.warden.sandbox.runner import guest_program
 
 from . import memory, raw
 from .private import PrivateDaemon

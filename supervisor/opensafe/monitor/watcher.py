@@ -211,10 +211,10 @@ class Watcher:
             return True
         tree = watched.tree
         running = tree.owner(event.pid, event.parent)
-        if running is None and not event.parent:
+        if running is None:
             self._hear()  # it was announced before it could run
             running = tree.owner(event.pid, event.parent)
-            if running is None and tree.awaits:
+            if running is None and not event.parent and tree.awaits:
                 return False
         if event.kind == EXEC:
             self._executed(watched, running, event)

@@ -28,7 +28,8 @@ from .sandbox import layout as guest
 from .sandbox.driver import Driver
 from .sandbox.layout import Layout
 from .sandbox.lifecycle import Lifecycle
-from .sandbox.programs import Programs, guest_program
+from .sandbox.programs import Programs
+from .sandbox.runner import guest_program
 
 _TEMPLATE: Final = "base"
 #: unshare(0) moves nothing: gVisor grants it, and it is in no profile.

@@ -221,7 +221,9 @@ class Warden:
         self._lifecycle = Lifecycle(layout, hierarchies, state, runsc, driver, limit=config.caps.sandboxes)
         stack.callback(reconcile.detach_mounts, layout)
         stack.push_async_callback(self._lifecycle.close)
-        self._programs = Programs(driver, self._lifecycle, limit=config.caps.running_calls, on_end=self._record_end)
+        self._programs = Programs(
+            driver, self._lifecycle, limit=config.caps.running_calls, on_end=self._record_end, ahead=True
+        )
         stack.push_async_callback(self._programs.close)
         stack.push_async_callback(self._end_connections)
         namespaces.remove(layout.gofers_namespace)
@@ -253,6 +255,7 @@ class Warden:
             )
             await self._ledger.durable(position)
             await self._lifecycle.create(wanted)
+        self._programs.prepare(wanted.sandbox_id)
         taken = asyncio.get_running_loop().time() - started
         return protocol.SandboxMade(request=request.request, sandbox_id=wanted.sandbox_id, create_ns=int(taken * 1e9))
 

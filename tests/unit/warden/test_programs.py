@@ -8,7 +8,7 @@ from opensafe.model.calls import Program
 from opensafe.model.ids import new_id
 from opensafe.model.limits import CallLimits
 from opensafe.model.sandbox import Launch
-from opensafe.warden.sandbox import programs
+from opensafe.warden.sandbox import programs, runner
 
 
 def record(kind, stage, value, remaining):
@@ -44,7 +44,7 @@ def test_a_report_is_read(raw, kind, value, detail, remaining):
         record(3, 0, 0, 0),
         record(1, 0, 0x137F, 0),  # stopped, which nobody waits for
         record(1, 0, 0, 4),
-        record(2, 17, 2, 0),
+        record(2, 18, 2, 0),
     ],
 )
 def test_what_no_runner_writes_is_no_end(raw):
@@ -60,7 +60,7 @@ def launch(**changes):
 
 
 def test_the_runner_gets_all_that_was_decided():
-    made = programs.guest_program(launch(env={"A": "b"}), {0: 10, 1: 11, 2: 12}, report=13, filtered=14)
+    made = runner.guest_program(launch(env={"A": "b"}), {0: 10, 1: 11, 2: 12}, report=13, filtered=14)
     assert made.argv == (
         "/.opensafe/run",
         *(
@@ -70,12 +70,12 @@ def test_the_runner_gets_all_that_was_decided():
             "1000",
             "--runner-uid",
             "990",
-            "--cwd",
-            "/w",
             "--report-fd",
             "3",
             "--filter-fd",
             "4",
+            "--cwd",
+            "/w",
         ),
         *("--rlimit", "NPROC=128", "--rlimit", f"AS={768 << 20}", "--rlimit", f"FSIZE={512 << 20}"),
         *("--rlimit", "NOFILE=1024", "--rlimit", "CORE=0", "--", "a", "--", "b"),
@@ -86,5 +86,5 @@ def test_the_runner_gets_all_that_was_decided():
 
 
 def test_a_home_that_was_decided_stays():
-    made = programs.guest_program(launch(env={"HOME": "/x"}), {}, report=3, filtered=4)
+    made = runner.guest_program(launch(env={"HOME": "/x"}), {}, report=3, filtered=4)
     assert made.env == ("HOME=/x",)

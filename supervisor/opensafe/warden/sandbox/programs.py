@@ -14,7 +14,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -33,16 +33,14 @@ from ...model.ids import is_own_id
 from ...model.sandbox import Launch, Terminal
 from .. import feed, protocol
 from ..waiting import readable
-from . import layout, seccomp
-from .driver import Driver, Execution, GuestProgram
+from . import runner, seccomp
+from .ahead import Ahead
+from .driver import Driver, Execution
 from .lifecycle import Lifecycle
 from .sandbox import Sandbox
 
 _log = logging.getLogger(__name__)
 
-_REPORT_FD: Final = 3
-_FILTER_FD: Final = 4
-_TERMINAL_FD: Final = 5
 #: native/guest/terminal.h: columns, rows.
 _SIZE: Final = struct.Struct("<HH")
 #: native/guest/report.h: kind, stage, value, flags.
@@ -53,7 +51,7 @@ _LEADER_EXITED: Final = 1
 _SETUP_FAILED: Final = 2
 _STAGES: Final = (
     *("", "argument", "filter read", "runner", "groups", "gid", "uid", "no_new_privs", "spawn", "descriptors"),
-    *("session", "rlimit", "capabilities", "cwd", "filter", "exec", "terminal"),
+    *("session", "rlimit", "capabilities", "cwd", "filter", "exec", "terminal", "command"),
 )
 #: How long after a sweep the next follows if the tree is still not empty: a program that was still being set up
 #: was not there to be found.
@@ -109,13 +107,23 @@ class Programs:
     """All programs of this daemon."""
 
     def __init__(
-        self, driver: Driver, lifecycle: Lifecycle, *, limit: int, on_end: Callable[[str, str], None] = lambda *_: None
+        self,
+        driver: Driver,
+        lifecycle: Lifecycle,
+        *,
+        limit: int,
+        on_end: Callable[[str, str], None] = lambda *_: None,
+        ahead: bool = False,
     ) -> None:
-        """`on_end` is called with exec id and sandbox id when a program's end is known."""
+        """`on_end` is called with exec id and sandbox id when a program's end is known.
+
+        ahead: keep a runner waiting in each sandbox that was prepared or has run something.
+        """
         self._driver = driver
         self._lifecycle = lifecycle
         self._limit = limit
         self._on_end = on_end
+        self._ahead = Ahead(driver, enabled=ahead)
         self._reserved: set[str] = set()
         self._running: dict[str, _Running] = {}
         self._endings: collections.OrderedDict[str, Ending] = collections.OrderedDict()
@@ -144,6 +152,12 @@ class Programs:
         finally:
             self._reserved.discard(exec_id)
 
+    def prepare(self, sandbox_id: str) -> None:
+        """Let a runner wait in this sandbox, if it runs, for its next call."""
+        with contextlib.suppress(OpenSafeError):
+            _alive(self._lifecycle.get(sandbox_id))
+            self._ahead.prepare(sandbox_id)
+
     async def start(
         self, launch: Launch, stdin: int, stdout: int, stderr: int, *, announced: feed.Call | None = None
     ) -> None:
@@ -153,35 +167,59 @@ class Programs:
         """
         sandbox = self._lifecycle.get(launch.sandbox_id)
         _alive(sandbox)
-        with contextlib.ExitStack() as ours, contextlib.ExitStack() as passed:
-            report, report_end = _pipe(ours, passed)
-            os.set_blocking(report, False)
-            streams = {0: stdin, 1: stdout, 2: stderr}
-            control = None
-            if launch.terminal is not None:
-                streams[_TERMINAL_FD], control = _pipe(passed, ours)
-                os.set_blocking(control, False)
-                os.write(control, _size(launch.terminal))
-            filtered = passed.enter_context(seccomp.profile_pipe(launch.profile))
-            program = guest_program(launch, streams, report=report_end, filtered=filtered)
-            execution = await self._execute(launch, program, announced)
-            ours.pop_all()
-        running = _Running(sandbox, execution, report, control)
+        streams = (stdin, stdout, stderr)
+        taken = self._ahead.take(launch)
+        if taken is not None:
+            waiting, packet = taken
+            try:
+                execution = await self._execute(
+                    launch, lambda: waiting.run(packet, streams), announced, pid=waiting.execution.pid
+                )
+            except BaseException:
+                await waiting.discard()
+                raise
+            running = _Running(sandbox, execution, waiting.report, None)
+        else:
+            running = await self._start_runner(sandbox, launch, streams, announced)
         self._running[launch.exec_id] = running
         running.follower = asyncio.create_task(self._follow(launch.exec_id, running))
 
-    async def _execute(self, launch: Launch, program: GuestProgram, announced: feed.Call | None) -> Execution:
+    async def _execute(
+        self, launch: Launch, begin: Callable[[], Awaitable[Execution]], announced: feed.Call | None, *, pid: int = 0
+    ) -> Execution:
+        """Begin what the monitor knows of. pid: the runner's, where one was there before."""
         monitor = self._lifecycle.monitor
         if monitor is None or announced is None:
-            return await self._driver.execute(launch.sandbox_id, program)
+            return await begin()
         await monitor.expect(launch.sandbox_id, announced)
+        if pid:
+            monitor.bound(launch.sandbox_id, launch.exec_id, pid)
         try:
-            execution = await self._driver.execute(launch.sandbox_id, program)
+            execution = await begin()
         except BaseException:
             monitor.withdraw(launch.sandbox_id, launch.exec_id)
             raise
-        monitor.bound(launch.sandbox_id, launch.exec_id, execution.pid)
+        if not pid:
+            monitor.bound(launch.sandbox_id, launch.exec_id, execution.pid)
         return execution
+
+    async def _start_runner(
+        self, sandbox: Sandbox, launch: Launch, streams: tuple[int, int, int], announced: feed.Call | None
+    ) -> _Running:
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as passed:
+            report, report_end = runner.pipe(ours, passed)
+            os.set_blocking(report, False)
+            descriptors = dict(enumerate(streams))
+            control = None
+            if launch.terminal is not None:
+                descriptors[runner.TERMINAL_FD], control = runner.pipe(passed, ours)
+                os.set_blocking(control, False)
+                os.write(control, _size(launch.terminal))
+            filtered = passed.enter_context(seccomp.profile_pipe(launch.profile))
+            program = runner.guest_program(launch, descriptors, report=report_end, filtered=filtered)
+            execution = await self._execute(launch, lambda: self._driver.execute(launch.sandbox_id, program), announced)
+            ours.pop_all()
+        return _Running(sandbox, execution, report, control)
 
     async def wait(self, exec_id: str) -> Ending:
         """How it ended. Raises NotFound for one that is unknown or long forgotten."""
@@ -247,6 +285,7 @@ class Programs:
 
     async def close(self) -> None:
         """Give up following. The sandboxes end next, and with them what runs in them."""
+        await self._ahead.close()
         tasks = [task for one in self._running.values() for task in (one.follower, one.sweeper) if task is not None]
         for task in tasks:
             task.cancel()
@@ -277,6 +316,7 @@ class Programs:
                 self._endings.popitem(last=False)
             del self._running[exec_id]
             self._on_end(exec_id, running.sandbox.sandbox_id)
+            self.prepare(running.sandbox.sandbox_id)
 
     async def _follow_report(self, running: _Running) -> None:
         record = await _read(running.report)
@@ -360,56 +400,8 @@ async def _read(report: int) -> bytes:
     return os.read(report, _RECORD.size)
 
 
-def _pipe(reading: contextlib.ExitStack, writing: contextlib.ExitStack) -> tuple[int, int]:
-    """Both ends of a pipe, each closed by a stack."""
-    start, end = os.pipe2(os.O_CLOEXEC)
-    reading.callback(os.close, start)
-    writing.callback(os.close, end)
-    return start, end
-
-
 def _size(terminal: Terminal) -> bytes:
     return _SIZE.pack(terminal.columns, terminal.rows)
-
-
-def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, filtered: int | None) -> GuestProgram:
-    """The runner's own command line for a launch. Without a filter only for the self-test's control."""
-    limits, program = launch.limits, launch.program
-    rlimits = {
-        "NPROC": limits.processes,
-        "AS": limits.address_space_bytes,
-        "FSIZE": limits.file_size_bytes,
-        "NOFILE": limits.open_files,
-        "CORE": 0,
-    }
-    options = {
-        "--uid": layout.COMMAND_UID,
-        "--gid": layout.COMMAND_GID,
-        "--runner-uid": layout.SUPERVISOR_UID,
-        "--cwd": program.cwd,
-        "--report-fd": _REPORT_FD,
-    }
-    descriptors = {**streams, _REPORT_FD: report}
-    if filtered is not None:
-        options["--filter-fd"] = _FILTER_FD
-        descriptors[_FILTER_FD] = filtered
-    if launch.terminal is not None:
-        options["--terminal-fd"] = _TERMINAL_FD
-    # The sentry adds root's HOME where there is none.
-    environment = {"HOME": layout.WORKSPACE, **program.env}
-    return GuestProgram(
-        argv=(
-            f"{layout.GUEST_TOOLS}/run",
-            *(str(word) for option in options.items() for word in option),
-            *(word for name, value in rlimits.items() for word in ("--rlimit", f"{name}={value}")),
-            "--",
-            *program.argv,
-        ),
-        env=tuple(f"{name}={value}" for name, value in environment.items()),
-        cwd="/",
-        capabilities=("CAP_SETGID", "CAP_SETUID"),
-        descriptors=descriptors,
-    )
 
 
 def _alive(sandbox: Sandbox) -> None:
