@@ -15,7 +15,7 @@ def test_unit_tests_pass(tmp_path, target):
         ["make", "-s", "-C", ROOT / "native", f"OUT={tmp_path}", target], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "13 unit tests, 0 failed checks" in done.stdout
+    assert "18 unit tests, 0 failed checks" in done.stdout
 
 
 @pytest.mark.parametrize("name", GUEST)
@@ -32,7 +32,8 @@ def test_guest_programs_need_no_loader_and_map_no_writable_code(native, name):
 
 @pytest.mark.parametrize("name", GUEST)
 def test_guest_programs_stay_small(native, name):
-    assert (native / "guest" / name).stat().st_size < 16384
+    most = 32768 if name == "file" else 16384  # it has ten verbs, of which a call pages in one
+    assert (native / "guest" / name).stat().st_size < most
 
 
 def test_launch_needs_no_loader(native):
