@@ -28,7 +28,7 @@ from .judge import Judge, in_words
 from .tree import Running, TooManyProcessesError, Tree
 
 #: How long reports may gather before they are read together. A breach is answered that much later.
-_GATHER_S: Final = 0.005
+_GATHER_S: Final = 0.02
 #: Reports read of one sandbox before the next one's turn.
 _BATCH: Final = 256
 #: Rounds of a turn: what waited when it began is read in it, however much a sandbox adds meanwhile.

@@ -181,7 +181,7 @@ class Warden:
                 await self._bundles.mailbox.ask(request.digest, swap=request.swap)
                 return protocol.Done(request=number)
             case protocol.NextBreach():
-                found, breach = await self._monitor.breach(request.after)
+                found, breach = await self._monitor.breaches.next(request.after)
                 return protocol.BreachFound(request=number, number=found, breach=breach)
             case protocol.NextStep():
                 step = await self._bundles.mailbox.next(request.finished, request.error)

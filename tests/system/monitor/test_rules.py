@@ -140,12 +140,12 @@ async def test_a_breach_is_a_question_that_policy_answers_alike_again(make, poli
     watched = make(programs=("python3",))
     caller = await watched.caller()
     await caller.run("python3", "-c", EXECUTES, "1", "/usr/bin/git", "--version")
-    number, breach = await asyncio.wait_for(watched.monitor.breach(0), 20)
+    number, breach = await asyncio.wait_for(watched.monitor.breaches.next(0), 20)
     assert breach.result.action is Action.BLOCK
     assert policy.engine.evaluate(ENTRYPOINT, breach.input) == breach.result
     assert breach.input.principal.name == "agent"
     with pytest.raises(TimeoutError):  # on record: not told again
-        await asyncio.wait_for(watched.monitor.breach(number), 0.1)
+        await asyncio.wait_for(watched.monitor.breaches.next(number), 0.1)
 
 
 WORK = {

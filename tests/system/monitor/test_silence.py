@@ -7,7 +7,9 @@ import pytest
 
 from opensafe.errors import SandboxStartFailed, Unavailable
 from opensafe.warden import feed
+from opensafe.warden.sandbox import lifecycle
 from opensafe.warden.sandbox import monitor as module
+from opensafe.warden.sandbox import reports as reports_module
 from tests.system.monitor.test_rules import FATAL, marked
 
 
@@ -114,7 +116,7 @@ async def test_lost_reports_end_the_sandbox(make, monkeypatch, hasty):
 
 async def test_without_a_listener_there_is_no_sandbox(make, monkeypatch):
     watched = make()
-    listening = watched.monitor.listening
+    listening = reports_module.listening
 
     @contextlib.asynccontextmanager
     async def deaf(bundle):
@@ -122,14 +124,14 @@ async def test_without_a_listener_there_is_no_sandbox(make, monkeypatch):
             (bundle / "reports").unlink()
             yield reports
 
-    monkeypatch.setattr(watched.monitor, "listening", deaf)
+    monkeypatch.setattr(lifecycle, "listening", deaf)
     with pytest.raises(SandboxStartFailed, match="reports"):
         await watched.caller()
 
 
 async def test_a_session_that_the_sentry_can_not_set_up_is_no_session(make, monkeypatch):
     """It connects, fails, says so in a log that nobody reads, and would run on without a session."""
-    monkeypatch.setattr(module, "_CONTEXT", ("no_such_field",))
+    monkeypatch.setattr(reports_module, "_CONTEXT", ("no_such_field",))
     with pytest.raises(SandboxStartFailed, match="no report session"):
         await make().caller()
 

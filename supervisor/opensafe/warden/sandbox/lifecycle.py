@@ -34,6 +34,7 @@ from .layout import Layout
 from .limits import Hierarchies
 from .losses import Losses
 from .monitor import Monitor
+from .reports import listening
 from .runsc import Runsc
 from .sandbox import Sandbox
 from .state import State
@@ -151,7 +152,7 @@ class Lifecycle:
             sandbox.watch(await self._create(sandbox))
             await self._driver.start(sandbox_id)
             return
-        async with self.monitor.listening(self._layout.bundle(sandbox_id)) as reports:
+        async with listening(self._layout.bundle(sandbox_id)) as reports:
             sandbox.watch(await self._create(sandbox, reports.session))
             await self.monitor.watch(sandbox, sandbox.spec.template, reports.take())
         await self._driver.start(sandbox_id)

@@ -10,20 +10,18 @@ is gone is not missed. So the session is asked for before the guest starts, and 
 """
 
 import asyncio
-import contextlib
 import logging
-import pathlib
 import socket
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import msgspec
 
 from ...errors import DriverError, OpenSafeError, SandboxLost, Unavailable
-from ...model.breach import Breach
-from .. import feed, kernel, protocol
+from .. import feed, protocol
+from ..breaches import Breaches
 from ..waiting import readable
 from .driver import GuestProcess
 
@@ -37,15 +35,6 @@ _AWAY_S: Final = 30.0
 _CONNECT_S: Final = 10.0
 #: The cause of a death is known within this time, where the reports ended with the sentry.
 _DEATH_S: Final = 2.0
-#: Breaches kept for a front that is away.
-_KEPT: Final = 1024
-
-_SESSION: Final = "Default"
-_CONTEXT: Final = ("container_id", "group_id", "parent_thread_group_id")
-#: Not execve alone: who belongs to which call follows from clones, and the death by SIGSYS shows in the exit.
-_POINTS: Final = ("container/start", "sentry/clone", "sentry/execve", "sentry/exit_notify_parent")
-#: Protobuf `Handshake{version: 1}` (points/common.proto).
-_HANDSHAKE: Final = b"\x08\x01"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(feed.Said).decode
@@ -94,29 +83,6 @@ class _Watched:
         return not self.sandbox.death.done() and not self.sandbox.deleting
 
 
-class Reports:
-    """Where one sandbox's sentry is to report. `session` is for `runsc create`."""
-
-    def __init__(self, session: pathlib.Path, listener: socket.socket) -> None:
-        self.session = session
-        self._connecting: asyncio.Task[socket.socket] | None = asyncio.create_task(_accept(listener))
-
-    def take(self) -> socket.socket:
-        """The sentry's connection, once `runsc create` has ended. Raises DriverError: it made none."""
-        connecting, self._connecting = self._connecting, None
-        if connecting is None or not connecting.done():
-            raise DriverError("runsc opened no report session")
-        return connecting.result()
-
-    async def close(self) -> None:
-        """Give up what nobody has taken."""
-        if self._connecting is not None:
-            self._connecting.cancel()
-            for result in await asyncio.gather(self._connecting, return_exceptions=True):
-                if isinstance(result, socket.socket):
-                    result.close()
-
-
 class Monitor:
     """Owns the report sockets, and the feed of one helper at a time."""
 
@@ -140,30 +106,10 @@ class Monitor:
         self._tasks: set[asyncio.Task[None]] = set()
         #: Calls that have ended, with the beat whose answer shows that nothing of theirs waits any more.
         self._leaving: deque[tuple[int, str, str]] = deque()
-        self._breaches: deque[tuple[int, Breach]] = deque(maxlen=_KEPT)
-        self._found = asyncio.Condition()
-        self._number = 0
+        self.breaches = Breaches()
         self.counts = protocol.Counts()
 
     # ── sandboxes ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @contextlib.asynccontextmanager
-    async def listening(self, bundle: pathlib.Path) -> AsyncIterator[Reports]:
-        """A socket for the sentry of the sandbox whose bundle directory this is."""
-        path, configured = bundle / "reports", bundle / "session.json"
-        points = [{"name": name, "context_fields": _CONTEXT} for name in _POINTS]
-        sink = {"name": "remote", "config": {"endpoint": str(path)}}
-        session = {"name": _SESSION, "points": points, "sinks": [sink]}
-        configured.write_bytes(msgspec.json.encode({"trace_session": session}))
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as listener:
-            listener.setblocking(False)
-            listener.bind(str(path))
-            listener.listen(1)
-            reports = Reports(configured, listener)
-            try:
-                yield reports
-            finally:
-                await reports.close()
 
     async def watch(self, sandbox: Watchable, template: str, reports: socket.socket) -> None:
         """Have a sandbox read that was made and not started. The socket is the monitor's from here on.
@@ -232,16 +178,6 @@ class Monitor:
             if watched is not None:
                 watched.calls.pop(exec_id, None)
 
-    # ── breaches, for the front ──────────────────────────────────────────────────────────────────────────────────
-
-    async def breach(self, after: int) -> tuple[int, Breach]:
-        """The oldest breach with a number above `after`, when there is one. Those up to `after` are forgotten."""
-        async with self._found:
-            while self._breaches and self._breaches[0][0] <= after:
-                self._breaches.popleft()
-            await self._found.wait_for(lambda: bool(self._breaches))
-            return self._breaches[0]
-
     # ── the helper ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def serve(self, end: socket.socket) -> None:
@@ -309,10 +245,7 @@ class Monitor:
             self.end_call(breach.exec_id, found.why)
         elif watched is not None and watched.lives:
             watched.sandbox.end(f"monitor: {found.why}")
-        async with self._found:
-            self._number += 1
-            self._breaches.append((self._number, breach))
-            self._found.notify_all()
+        await self.breaches.add(breach)
 
     def _distrust(self, sandbox_id: str, why: str) -> None:
         watched = self._watched.get(sandbox_id)
@@ -420,19 +353,3 @@ class Monitor:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _accept(listener: socket.socket) -> socket.socket:
-    """The connection of `runsc create`, whose end the sentry inherits."""
-    loop = asyncio.get_running_loop()
-    connection, _ = await loop.sock_accept(listener)
-    try:
-        if await loop.sock_recv(connection, len(_HANDSHAKE) + 1) != _HANDSHAKE:
-            raise DriverError("runsc speaks another version of the report protocol")
-        # The buffer is the sender's. As it comes, it holds some 200 reports, and none of a long command line.
-        kernel.widen_peer(connection, listener.getsockname(), feed.REPORT_BUFFER)
-        await loop.sock_sendall(connection, _HANDSHAKE)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
