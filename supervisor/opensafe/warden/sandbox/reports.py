@@ -1,8 +1,8 @@
 """Where a sandbox's sentry reports to: a socket made before the sandbox, and the session that names it.
 
 The sentry's end is made by `runsc create`, which asks for a handshake and hands it down. While it waits for the
-answer the buffer of its end is widened: that of a socket is its sender's, and as it comes it holds some 200 reports, and
-none of a long command line.
+answer the buffer of its end is widened: that of a socket is its sender's, and as it comes it holds some 200 reports,
+and none of a long command line.
 """
 
 import asyncio
