@@ -178,9 +178,11 @@ def test_bans_are_of_a_name_or_of_a_whole_principal_and_last(folded, tmp_path):
     assert (history.banned("agent", "a"), history.banned("agent", "b"), history.banned("other", "a")) == (1, 0, 0)
     add("", "banned")
     assert history.banned("agent", "b")
-    again = Store(folded.path)
-    assert again.history.bans() == history.bans()
-    again.close()
+    before = history.bans()
+    folded.store.close()
+    folded.store = Store(folded.path)
+    history = folded.store.history
+    assert history.bans() == before
     add("", "lifted")
     assert (history.banned("agent", "a"), history.banned("agent", "b")) == (1, 0)
 

@@ -1,5 +1,8 @@
 """The index is a fold of the log: the same records give the same index, however often it is begun."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 from opensafe.errors import AuditError, StaleIndex
@@ -137,6 +140,15 @@ def test_an_index_of_another_version_is_not_used(tmp_path):
     store.close()
     with pytest.raises(StaleIndex, match="another version"):
         Store(tmp_path / "index.sqlite")
+
+
+def test_nobody_else_opens_an_index_in_use(store, tmp_path):
+    fold(store)
+    with (
+        contextlib.closing(sqlite3.connect(tmp_path / "index.sqlite", timeout=0)) as other,
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        other.execute("SELECT * FROM calls")
 
 
 def test_parked_arguments_are_kept_until_they_are_taken(store):
