@@ -1,17 +1,16 @@
 """`opensafe bench exec`: a gated execution beside a raw one of the same program in the same sandbox, interleaved.
 
-Three ways, in turn, so that whatever else the host does falls on all alike:
+Two ways, in turn, so that whatever else the host does falls on both alike:
 
-- raw: the control socket alone (raw.py)
-- runner: the same with the guest runner and the call's seccomp filter, which every call has
+- raw: the control socket alone (raw.py), which the monitor lets pass because it hears of what programs start, and not
+  of what the sentry does
 - gated: a client's call, through gRPC, normalize, policy, the durable record, the warden and its durable ledger
 
-All are timed from where they are asked for to where output and end are known.
+Both are timed from where they are asked for to where output and end are known.
 """
 
 import asyncio
 import os
-import struct
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -20,16 +19,11 @@ import msgspec
 
 from opensafe.client import Client
 from opensafe.errors import HostUnsuitable, OpenSafeError
-from opensafe.model.calls import Program
 from opensafe.model.ids import new_id
-from opensafe.model.limits import CallLimits
 from opensafe.model.outcome import OutcomeKind
-from opensafe.model.sandbox import Launch
 from opensafe.normalize.environment import DEFAULT_CWD, GUEST_ENV
-from opensafe.warden.sandbox import seccomp
 from opensafe.warden.sandbox.driver import GuestProgram
 from opensafe.warden.sandbox.layout import Layout
-from opensafe.warden.sandbox.runner import guest_program
 
 from . import memory, raw
 from .private import PrivateDaemon
@@ -41,10 +35,7 @@ PROGRAMS: Final = {
     "python": ("/usr/bin/python3", "-c", "pass"),
 }
 _PRINCIPAL: Final = "bench"
-_PROFILE: Final = "default"
 _ENV: Final = tuple(f"{name}={value}" for name, value in GUEST_ENV.items())
-#: The runner's report (native/guest/report.h) of a leader that exited with 0 and left nobody behind.
-_EXITED_0: Final = struct.pack("<IIiI", 1, 0, 0, 0)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +46,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     raw: Times
-    runner: Times
     gated: Times
     decision: Times
     run: Times
@@ -99,7 +89,7 @@ async def _on(daemon: PrivateDaemon, rounds: int, warm_up: int) -> Measured:
 
 
 class _Ways:
-    """The three ways of one program, and what they took in nanoseconds."""
+    """The two ways of one program, and what they took in nanoseconds."""
 
     def __init__(
         self, daemon: PrivateDaemon, client: Client, session: str, sandbox_id: str, argv: tuple[str, ...]
@@ -109,12 +99,12 @@ class _Ways:
         self._session = session
         self._sandbox_id = sandbox_id
         self._argv = argv
-        self._took: dict[str, list[int]] = {name: [] for name in ("raw", "runner", "gated", "decision", "run")}
+        self._took: dict[str, list[int]] = {name: [] for name in ("raw", "gated", "decision", "run")}
 
     async def take(self, number: int, *, counts: bool) -> None:
         """Each way once. They take turns at going first."""
         ways: list[tuple[str, Callable[[], Awaitable[dict[str, int]]]]] = [
-            ("raw", self._raw), ("runner", self._runner), ("gated", self._gated),
+            ("raw", self._raw), ("gated", self._gated),
         ]  # fmt: skip
         first = number % len(ways)
         for name, way in ways[first:] + ways[:first]:
@@ -135,27 +125,6 @@ class _Ways:
         status, output = raw.execute(self._control, self._sandbox_id, program)
         if status or output:
             raise self._failed(f"raw: wait status {status}", output)
-        return {}
-
-    async def _runner(self) -> dict[str, int]:
-        launch = Launch(
-            sandbox_id=self._sandbox_id,
-            exec_id=new_id("exec"),
-            program=Program(argv=self._argv, env=dict(GUEST_ENV), cwd=DEFAULT_CWD),
-            profile=_PROFILE,
-            limits=CallLimits(),
-        )
-        report, report_end = os.pipe2(os.O_CLOEXEC)
-        try:
-            with seccomp.profile_pipe(launch.profile) as filtered:
-                program = guest_program(launch, {}, report=report_end, filtered=filtered)
-                _, output = raw.execute(self._control, self._sandbox_id, program)
-            reported = os.read(report, 2 * len(_EXITED_0))
-        finally:
-            os.close(report)
-            os.close(report_end)
-        if reported != _EXITED_0 or output:
-            raise self._failed(f"runner: report {reported.hex()}", output)
         return {}
 
     async def _gated(self) -> dict[str, int]:

@@ -99,11 +99,11 @@ def reload_(
 
 def _exec_table(measured: "exec_bench.Measured") -> "Table":
     return figures.table(
-        ("program", "raw", "with runner", "gated", "ratio", "decision", "run"),
+        ("program", "raw", "gated", "ratio", "decision", "run"),
         [
             (
                 _short(row.argv),
-                *map(figures.pair, (row.raw, row.runner, row.gated)),
+                *map(figures.pair, (row.raw, row.gated)),
                 f"{row.ratio:.2f}",
                 f"{row.decision.p50_ms:.1f}",
                 f"{row.run.p50_ms:.1f}",
