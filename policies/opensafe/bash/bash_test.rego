@@ -63,7 +63,8 @@ test_allow_tool_bash_network_deny_behind_settings if {
 }
 
 test_review_tool_bash_interpreter_review_cluster if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-lane`, `system("id")`])]))
+	item := sample.command([`perl`, `-lane`, `system("id")`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
@@ -143,17 +144,31 @@ test_missing_tool_bash_opaque_review_command if {
 }
 
 test_review_tool_bash_interpreter_review if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-c`, `import socket`])]))
+	item := sample.command([`python3`, `-c`, `import socket`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
+test_allow_tool_bash_interpreter_review_understood if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `-c`, `print("socket")`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_missing_tool_bash_interpreter_review_understood if {
+	question := sample.without(sample.bash([sample.command([`python3`, `-c`, `import socket`])]), "/call/opaque")
+	verdict := sample.judge("bash", question)
+	sample.blocked_by(verdict, "default.deny")
+}
+
 test_review_tool_bash_interpreter_review_node if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`node`, `-e`, `require('child_process')`])]))
+	item := sample.command([`node`, `-e`, `require('child_process')`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
 test_review_tool_bash_interpreter_review_awk if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`awk`, `BEGIN{system("id")}`])]))
+	item := sample.command([`awk`, `BEGIN{system("id")}`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
@@ -163,7 +178,8 @@ test_review_tool_bash_interpreter_review_find if {
 }
 
 test_review_tool_bash_interpreter_review_perl if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-pe`, `system(1)`])]))
+	item := sample.command([`perl`, `-pe`, `system(1)`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
@@ -442,7 +458,8 @@ test_allow_tool_bash_opaque_review_here_document_shell if {
 }
 
 test_review_tool_bash_interpreter_review_here_document if {
-	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`python3`]), {"redirects": [{"op": "<<", "fd": null, "target": "import socket"}]})]))
+	item := sample.with_field(sample.command([`python3`]), {"redirects": [{"op": "<<", "fd": null, "target": "import socket"}]})
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 
@@ -483,7 +500,8 @@ test_allow_tool_bash_workspace_allow_own_module if {
 }
 
 test_review_tool_bash_interpreter_review_lua if {
-	verdict := sample.judge("bash", sample.bash([sample.command([`lua`, `-e`, `os.execute("id")`])]))
+	item := sample.command([`lua`, `-e`, `os.execute("id")`])
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [item], "opaque": true, "opaque_reasons": ["code"]}))
 	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
 }
 

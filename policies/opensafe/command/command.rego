@@ -268,8 +268,10 @@ inline(command) if {
 	startswith(argument, starts)
 }
 
+# Code that the normaliser understands is not opaque; the marker tells what the rest is about.
 inline(command) if {
 	language := config.programs.inline_language[command.program]
+	not _understood(language)
 	_has_code(command, language)
 	some argument in array.slice(command.argv, 1, count(command.argv))
 	is_string(argument)
@@ -279,11 +281,22 @@ inline(command) if {
 
 inline(command) if {
 	language := config.programs.inline_language[command.program]
+	not _understood_text(language)
 	_literal(command)
 	some redirect in command.redirects
 	is_string(redirect.target)
 	some marker in config.programs.inline_markers[language]
 	contains(redirect.target, marker)
+}
+
+_understood(language) if {
+	language in {"awk", "lua", "node", "perl", "php", "python", "r", "ruby"}
+	input.call.opaque == false
+}
+
+_understood_text(language) if {
+	language in {"node", "python"}
+	input.call.opaque == false
 }
 
 _git_starts := `(?i)^(alias\.|include|core\.(askpass|editor|fsmonitor|gitproxy|hookspath|pager|sshcommand)|diff\.external|pager\.|sequence\.editor|gpg\.|[a-z.]*\.(cmd|textconv|helper|process|clean|smudge|driver|command)=)`
@@ -440,11 +453,17 @@ _runs_file_or_module(command) if {
 	not "-m" in command.argv
 }
 
+# Options, read by the normaliser: one that it does not know is opaque.
+_runs_file_or_module(command) if {
+	startswith(command.argv[1], "-")
+	config.programs.inline_language[command.program]
+	not "-m" in command.argv
+}
+
 _runs_file_or_module(command) if {
 	command.argv[1] in {
-		"--version", "-V", "-version", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-pe", "-ne",
-		"-jar", "-cp", "--test", "--experimental-vm-modules", "--enable-source-maps", "--no-warnings",
-		"-pi", "-pie", "-ni", "-le", "-lne", "-nle", "-lpe", "-ane", "-lane", "-0pe", "-i.bak", "--check", "--help", "-h", "-l", "-x", "-B", "-I", "-O", "-OO", "-W", "-X", "-q", "-s",
+		"--version", "-V", "-version", "-v", "-c", "-e", "-p", "-E", "-r", "-u", "-n", "-i", "-jar", "-cp", "--test",
+		"--check", "--help", "-h", "-l", "-x", "-B", "-I", "-O", "-W", "-X", "-q", "-s",
 	}
 	not "-m" in command.argv
 }

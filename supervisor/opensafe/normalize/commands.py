@@ -14,6 +14,7 @@ from opensafe.model.facts import Command, HostFact, Redirect
 from .builtins import judge_builtin
 from .environment import changes_behaviour
 from .find import find_items
+from .interpreters import here_uses
 from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
@@ -244,6 +245,11 @@ class Collector:
         for use in uses(program, words[1:]):
             doubtful |= use.role == "doubt"
             self.use(use, program)
+        for op, _, text in simple.redirects:
+            if op[:2] == "<<" and text is not None:
+                for use in here_uses(program, words[1:], text):
+                    doubtful |= use.role == "doubt"
+                    self.use(use, program)
         if runs_code(program) and (doubtful or any(op[:2] == "<<" for op, _, _ in simple.redirects)):
             self._code(simple, program)
         self.printed = self.feed if _passes_on(program, words[1:]) else _printed(program, words[1:])

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from .inline import code_uses
+from .inline_python import ARGUMENTS
+from .inline_words import module_allowed
 from .options import Table, Use, path_like, read_options, table
 from .word import HOLE, Word
 
@@ -21,7 +23,7 @@ _PYTHON: Final = _Interpreter(
     ("c",),
 )
 _PERL: Final = _Interpreter(
-    "perl", table("-nplawWtTucUXfSgsvh0123456789 i= e: E: M:! m:! I:! x= d=! D= C= F: V= version help"), ("e", "E")
+    "perl", table("-nplawWtTucUXfSgsvh0123456789 i= e: E: M: m: I: x= d=! D= C= F: V= version help"), ("e", "E")
 )
 _NODE: Final = _Interpreter(
     "javascript",
@@ -33,11 +35,11 @@ _NODE: Final = _Interpreter(
     ),
     ("e", "p", "eval", "print"),
 )  # fmt: skip
-_RUBY: Final = _Interpreter("ruby", table("-nplaswcvW S! e: I:! r:! i= 0= F: C:! x= E: version help"), ("e",))
+_RUBY: Final = _Interpreter("ruby", table("-nplaswcvW S! e: I: r: i= 0= F: C:! x= E: version help"), ("e",))
 _PHP: Final = _Interpreter(
     "php", table("-nlvmiq r: f:t d:! c:! B:! R:! E:! F:! S:! t: version help"), ("r", "B", "R", "E")
 )
-_LUA: Final = _Interpreter("lua", table("-vEW e: l:! i!"), ("e",))
+_LUA: Final = _Interpreter("lua", table("-vEW e: l: i!"), ("e",))
 _R: Final = _Interpreter("R", table("e: vanilla no-save no-restore slave quiet version help"), ("e",))
 
 _INTERPRETERS: Final[dict[str, _Interpreter]] = {
@@ -74,9 +76,11 @@ def interpreter_uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
     parsed = read_options(own, kind.options, first_ends=True)
     yield from parsed.uses(kind.options)
     codes = [value for name, value in parsed.options if name in kind.code and value is not None]
-    for code in codes:
-        yield from code_uses(kind.language, code)
+    yield from _loaded(kind, parsed.options)
     operands = [*parsed.operands, *rest]
+    for code in codes:
+        for use in code_uses(kind.language, code):
+            yield from [use] if use.word is not ARGUMENTS else (use._replace(word=word) for word in operands)
     if module is not None:
         yield from _module(module, operands)
         return
@@ -90,6 +94,37 @@ def interpreter_uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
     if any(name == "i" and value is not None for name, value in parsed.options):
         yield from (Use("write", word) for word in operands)
     yield from path_like(operands)
+
+
+def _loaded(kind: _Interpreter, options: Sequence[tuple[str, Word | None]]) -> Iterator[Use]:
+    """Modules that options load (`-MList::Util=sum`, `-rjson`), and where they are looked for (`-Ilib`)."""
+    if kind not in (_PERL, _RUBY, _LUA):
+        return
+    for name, value in options:
+        if value is None or name not in ("M", "m", "I", "r", "l") or (kind is _PERL and name == "l"):
+            continue
+        if name == "I":
+            if not all(re.fullmatch(r"(?:/workspace/)?(?!/)[\w./-]+", place) for place in value.text.split(":")):
+                yield Use("doubt", Word("code of another place"))
+            yield Use("read", value)
+            if ".." in value.text:
+                yield Use("doubt", Word("code of another place"))
+        elif not module_allowed(kind.language, value.text):
+            yield Use("doubt", Word(f"the option -{name} loads a module that may start programs"))
+
+
+def here_uses(program: str, args: Sequence[Word], text: Word) -> Iterator[Use]:
+    """What python or node does with a here-document: its program where no argument names one, else data."""
+    kind = _of(program)
+    operands = [word for word in args if word.text[:1] != "-" or word.text == "-"]
+    given = re.compile(r"-\w*[cm]" if kind is _PYTHON else r"-\w*[ep]|--eval|--print")
+    alone = (not operands and not any(given.match(word.text) for word in args)) or operands[:1] == [Word("-")]
+    if kind is not None and kind in (_PYTHON, _NODE) and alone and text.fixed() is not None:
+        for use in code_uses(kind.language, text):
+            if use.word is not ARGUMENTS:
+                yield use
+            else:
+                yield from (use._replace(word=word) for word in operands[1:])
 
 
 def module_of(program: str, words: Sequence[Word]) -> Sequence[Word] | None:

@@ -1,0 +1,477 @@
+"""Code of `python -c` and of here-documents: the files that it names, and whether it may do more than use files.
+
+Read with Python's own parser, node by node. What starts programs, reaches the network, runs text as code or looks
+behind objects is a doubt, as is every module of the library that is on no list. All texts that the code puts together
+out of literals are looked at, wherever they stand, so a path need not be followed to where it is opened.
+"""
+
+import ast
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, Final
+
+from .options import Role, Use
+from .python_names import (
+    ATTRIBUTES,
+    BANNED_ATTRIBUTES,
+    BANNED_NAMES,
+    DECODERS,
+    FOREIGN,
+    FRAMES,
+    HARMLESS_NAMES,
+    MEMBERS,
+    MODULES,
+    SPECIAL,
+    SUBMODULES,
+)
+from .word import HOLE, Word
+
+_MAX_VALUES: Final = 16
+_MAX_TEXT: Final = 1024
+_MAX_DEPTH: Final = 12
+_PATH: Final = re.compile(
+    r"(?:~|\.{0,2})/[^\s<>|;]{1,200}|~|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]+/[\w./-]+"
+    r"|id_\w+|[A-Z]\w*file"
+)
+_DUNDER: Final = re.compile(r"__\w+?__")
+_STR_METHODS: Final = frozenset(
+    {"capitalize", "format", "join", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "strip",
+     "swapcase", "title", "upper", "zfill"}
+)  # fmt: skip
+_OPENERS: Final = frozenset({"open", "io.open", "gzip.open", "bz2.open", "lzma.open", "codecs.open", "tokenize.open",
+                             "zipfile.ZipFile", "tarfile.open"})  # fmt: skip
+_JOINS: Final = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "str", "os.fspath",
+                           "os.path.abspath", "os.path.normpath", "os.path.realpath",
+                           "os.path.expanduser"})  # fmt: skip
+_SAME: Final = frozenset({"absolute", "expanduser", "resolve", "as_posix", "__str__"})
+_LISTS: Final = frozenset({"enumerate", "filter", "list", "reversed", "set", "sorted", "tuple", "zip"})
+_GLOBS: Final = frozenset({"glob.glob", "glob.iglob"})
+_NAMES_OF: Final = frozenset({"os.listdir", "os.scandir"})
+#: Functions by their full name: the roles of their arguments, in order.
+_FILES: Final[dict[str, tuple[Role | None, ...]]] = {
+    "os.remove": ("delete",), "os.unlink": ("delete",), "os.rmdir": ("delete",), "os.removedirs": ("delete",),
+    "shutil.rmtree": ("delete",), "os.rename": ("delete", "write"), "os.replace": ("delete", "write"),
+    "os.renames": ("delete", "write"), "shutil.move": ("delete", "write"), "os.mkdir": ("write",),
+    "os.makedirs": ("write",), "os.utime": ("write",), "os.truncate": ("write",), "os.listdir": ("read",),
+    "os.scandir": ("read",), "os.walk": ("read",), "shutil.copy": ("read", "write"),
+    "shutil.copy2": ("read", "write"), "shutil.copyfile": ("read", "write"), "shutil.copytree": ("read", "write"),
+    "shutil.copymode": (None, "write"), "shutil.make_archive": ("write", None, "read"),
+    "sqlite3.connect": ("write",), "runpy.run_path": ("text",), "numpy.savetxt": ("write",),
+}  # fmt: skip
+#: Methods of paths and tables, whatever they are called on: the role of the object, that of the first argument.
+_METHODS: Final[dict[str, tuple[Role | None, Role | None]]] = {
+    "read_text": ("read", None), "read_bytes": ("read", None), "write_text": ("write", None),
+    "write_bytes": ("write", None), "unlink": ("delete", None), "rmdir": ("delete", None), "mkdir": ("write", None),
+    "touch": ("write", None), "rename": ("delete", "write"), "iterdir": ("read", None),
+    "to_csv": (None, "write"), "to_json": (None, "write"), "to_excel": (None, "write"), "to_parquet": (None, "write"),
+    "to_html": (None, "write"), "to_markdown": (None, "write"), "savefig": (None, "write"), "tofile": (None, "write"),
+}  # fmt: skip
+_MAY_BE_NONE: Final = frozenset({"to_csv", "to_json", "to_html", "to_markdown"})  # without a path they give text
+
+
+class _NotModelledError(Exception):
+    """The code may do more than compute and use files."""
+
+
+def python_uses(code: str) -> list[Use] | None:
+    """The files that the code reads, writes and deletes; None where it may do more, or is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+        return _Reader(tree).uses()
+    except (SyntaxError, ValueError, RecursionError, MemoryError, _NotModelledError):
+        return None
+
+
+def _require(condition: object) -> None:
+    if not condition:
+        raise _NotModelledError
+
+
+class _Reader:
+    """One program: its modules by the names they go by, what its names are bound to, the files it uses."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._modules: dict[str, str] = {}
+        self._bound: dict[str, list[tuple[ast.expr, bool]]] = {}
+        self._unknown: dict[Role, bool] = {}
+        self._uses: dict[Use, None] = {}
+        self._literals: dict[str, None] = {}
+        self._decodes = False
+
+    def uses(self) -> list[Use]:
+        for node in self._nodes:
+            self._bind(node)
+        bases = {id(node.value) for node in self._nodes if isinstance(node, ast.Attribute)}
+        for node in self._nodes:
+            self._check(node, bases)
+        _require(not self._unknown.get("delete") and not self._unknown.get("text"))
+        _require(not (self._unknown and self._decodes))
+        found = [*self._uses]
+        for text in self._literals:
+            found.append(Use("read", Word(text)))
+            if self._unknown.get("write"):
+                found.append(Use("write", Word(text)))
+        if self._unknown.get("write") and "argv" in {n.attr for n in self._nodes if isinstance(n, ast.Attribute)}:
+            found.append(Use("write", ARGUMENTS))
+        return found
+
+    # What names stand for
+
+    def _bind(self, node: ast.AST) -> None:
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    _require(_module(alias.name))
+                    self._modules[alias.asname or alias.name.partition(".")[0]] = (
+                        alias.name if alias.asname else alias.name.partition(".")[0]
+                    )
+            case ast.ImportFrom(module=module, names=names, level=0) if module is not None:
+                _require(_module(module))
+                for alias in names:
+                    _require(alias.name != "*")
+                    full = f"{module}.{alias.name}"
+                    _require(_module(full) if full in sys.stdlib_module_names else True)
+                    self._member(module, alias.name)
+                    self._modules[alias.asname or alias.name] = full
+            case ast.ImportFrom():
+                raise _NotModelledError
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._target(target, value, each=False)
+            case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
+                self._target(target, value, each=False)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                self._bound.setdefault(name, []).append((value, False))
+                self._bound[name].append((_UNKNOWN_EXPR, False))
+            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                self._target(target, value, each=True)
+            case ast.comprehension(target=target, iter=value):
+                self._target(target, value, each=True)
+            case ast.withitem(optional_vars=ast.expr() as target, context_expr=value):
+                self._target(target, value, each=False)
+            case _:
+                pass
+
+    def _target(self, target: ast.expr, value: ast.expr, *, each: bool) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._bound.setdefault(name, []).append((value, each))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for at, part in enumerate(parts):
+                    one: ast.expr = _UNKNOWN_EXPR
+                    if not each and isinstance(value, ast.Tuple) and len(value.elts) == len(parts):
+                        one = value.elts[at]
+                    elif each and isinstance(value, ast.Call) and self._full(value.func) == "os.walk" and at == 0:
+                        one = value
+                    elif each and isinstance(value, ast.Call) and self._full(value.func) == "enumerate" and at == 1:
+                        one = value.args[0] if value.args else _UNKNOWN_EXPR
+                    self._target(part, one, each=each)
+            case ast.Starred(value=inner):
+                self._target(inner, _UNKNOWN_EXPR, each=each)
+            case _:
+                pass
+
+    def _full(self, node: ast.expr) -> str:
+        """The name of a function with its module's: `p` for `os.path` in `p.join` is `os.path.join`; "" for others."""
+        match node:
+            case ast.Name(id=name):
+                return self._modules.get(name, name if name not in self._bound else "")
+            case ast.Attribute(value=base, attr=attribute):
+                full = self._full(base)
+                return f"{full}.{attribute}" if full else ""
+            case _:
+                return ""
+
+    # What is allowed
+
+    def _check(self, node: ast.AST, bases: set[int]) -> None:
+        match node:
+            case ast.Name(id=name):
+                _require(name not in BANNED_NAMES and (not name.startswith("__") or name in HARMLESS_NAMES))
+                module = self._modules.get(name)
+                if module is not None and module in MEMBERS:
+                    _require(id(node) in bases)
+            case ast.Attribute(value=base, attr=attribute):
+                self._member(self._full(base), attribute)
+                _require(attribute != "__class__" or self._only_named(node))
+                self._decodes |= attribute in DECODERS
+            case ast.Constant(value=str(text)):
+                _require({*_DUNDER.findall(text)} <= HARMLESS_NAMES)
+                _require(text not in BANNED_ATTRIBUTES or "inspect" not in self._modules.values())
+                self._literal(text)
+            case ast.Subscript(slice=ast.Constant(value=str(key))):
+                _require(key not in BANNED_ATTRIBUTES)
+            case ast.Slice(step=ast.expr()):
+                self._decodes = True
+            case ast.JoinedStr() | ast.BinOp(op=ast.Add() | ast.Mod() | ast.Div() | ast.Mult()):
+                for word in self._values(node):
+                    if HOLE not in word.text:
+                        self._literal(word.text)
+            case ast.Call():
+                self._call(node)
+            case _:
+                pass
+
+    def _only_named(self, node: ast.Attribute) -> bool:
+        """`x.__class__` is for its name alone."""
+        return any(
+            isinstance(other, ast.Attribute) and other.value is node and other.attr in ("__name__", "__qualname__")
+            for other in self._nodes
+        )
+
+    def _member(self, base: str, name: str) -> None:
+        """Raises unless `name` may be looked up in `base` (a full name, "" for what is none)."""
+        if base in MEMBERS:
+            _require(name in MEMBERS[base])
+            return
+        _require(name not in BANNED_ATTRIBUTES and name not in FRAMES)
+        if name.startswith("_"):
+            _require(not name.startswith("__") or name in SPECIAL or not name.endswith("__") or name in HARMLESS_NAMES)
+            _require(name not in _LOOKS_BEHIND and name.lstrip("_") not in sys.stdlib_module_names)
+        elif name in sys.stdlib_module_names:
+            _require(name in MODULES or name in ATTRIBUTES)
+            _require(name not in MEMBERS or f"{base}.{name}" in MODULES)
+
+    def _literal(self, text: str) -> None:
+        if len(text) <= 256 and _PATH.fullmatch(text) and "://" not in text:
+            self._literals.setdefault(text)
+
+    # Calls
+
+    def _call(self, node: ast.Call) -> None:
+        full, args = self._full(node.func), node.args
+        short = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        base = node.func.value if isinstance(node.func, ast.Attribute) else _UNKNOWN_EXPR
+        self._decodes |= full in DECODERS
+        if full in ("getattr", "hasattr", "setattr", "delattr"):
+            name = args[1] if len(args) > 1 else None
+            _require(full == "hasattr" or (isinstance(name, ast.Constant) and isinstance(name.value, str)))
+            if isinstance(name, ast.Constant):
+                self._member(self._full(args[0]), str(name.value))
+        elif full in ("timeit.timeit", "timeit.repeat", "cProfile.run", "profile.run"):
+            for value in [*args, *(keyword.value for keyword in node.keywords)]:
+                self._code(value)
+        elif full in ("importlib.import_module", "runpy.run_module"):
+            _require(args and isinstance(args[0], ast.Constant) and _module(str(args[0].value)))
+        elif full == "importlib.util.spec_from_file_location":
+            _require(len(args) > 1)
+            self._use("text", args[1])
+        elif full.startswith("sys.path."):
+            for value in args:
+                for word in self._values(value):
+                    _require(".." not in word.text and re.match(r"/workspace(/|$)|[^/~]|$", word.text))
+        elif full in _OPENERS:
+            self._opened(args[0] if args else _keyword(node, "file"), args[1] if len(args) > 1 else None, node)
+        elif full in _FILES:
+            for role, value in zip(_FILES[full], args, strict=False):
+                if role is not None:
+                    self._use(role, value)
+        elif full == "os.chmod":
+            _require(len(args) > 1 and _plain_mode(args[1]))
+            self._use("write", args[0])
+        elif short in _METHODS:
+            own, first = _METHODS[short]
+            if own is not None and not (full and full.partition(".")[0] in self._modules.values()):
+                self._use(own, base)
+            if first is not None and (args or short not in _MAY_BE_NONE) and args:
+                self._use(first, args[0])
+        elif short == "open" and not full:
+            self._opened(base, args[0] if args else None, node)
+        elif short == "replace" and len(args) == 1:
+            self._use("delete", base)
+            self._use("write", args[0])
+        elif short == "chmod":
+            _require(args and _plain_mode(args[0]))
+            self._use("write", base)
+        if short in _STR_METHODS or full in _JOINS:
+            for word in self._values(node):
+                if HOLE not in word.text:
+                    self._literal(word.text)
+
+    def _code(self, value: ast.expr) -> None:
+        """A text that is run as code, or a function that is called."""
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            inner = python_uses(value.value)
+            _require(inner is not None)
+            self._uses.update(dict.fromkeys(inner or ()))
+        else:
+            _require(isinstance(value, ast.Lambda | ast.Constant) or self._full(value) in self._functions())
+
+    def _functions(self) -> set[str]:
+        return {node.name for node in self._nodes if isinstance(node, ast.FunctionDef)} | set(self._modules.values())
+
+    def _opened(self, path: ast.expr | None, mode: ast.expr | None, node: ast.Call) -> None:
+        mode = mode or _keyword(node, "mode")
+        if path is None:
+            return
+        letters = "r" if mode is None else "w"
+        if isinstance(mode, ast.Constant) and isinstance(mode.value, str):
+            letters = mode.value
+        self._use("write" if set(letters) & set("wax+") else "read", path)
+
+    def _use(self, role: Role, path: ast.expr) -> None:
+        """Account for one path: known, known but for a name in it, or not at all."""
+        for word in self._values(path):
+            text = word.text
+            if HOLE not in text:
+                if text and text != ":memory:":
+                    self._uses[Use(role, word)] = None
+            elif text[0] != HOLE and "/" in text.partition(HOLE)[0] and role != "text":
+                self._uses[Use(role, Word(text.replace(HOLE, "*"), glob=True))] = None
+            else:
+                self._unknown[role] = True
+
+    # Values
+
+    def _values(self, node: ast.AST, depth: int = 0, *, each: bool = False) -> Sequence[Word]:
+        """The texts that an expression may stand for, `HOLE` in them for what is not known; `each`: its items."""
+        if depth > _MAX_DEPTH:
+            return _NOT_KNOWN
+        down = depth + 1
+        match node:
+            case ast.Constant(value=str(text)) if not each:
+                return [Word(text)] if len(text) <= _MAX_TEXT else _NOT_KNOWN
+            case ast.Constant(value=int()) if not each:
+                return []  # a descriptor
+            case ast.Name(id=name) if name in self._bound:
+                bound = [value for one, of in self._bound[name] for value in self._values(one, down, each=each or of)]
+                return bound[:_MAX_VALUES] if 0 < len(bound) <= _MAX_VALUES else _NOT_KNOWN
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) if each:
+                return [word for part in parts[:_MAX_VALUES] for word in self._values(part, down)] or _NOT_KNOWN
+            case ast.Dict(keys=keys) if each:
+                return [word for part in keys[:_MAX_VALUES] if part for word in self._values(part, down)] or _NOT_KNOWN
+            case ast.IfExp(body=first, orelse=second):
+                return [*self._values(first, down, each=each), *self._values(second, down, each=each)]
+            case ast.JoinedStr(values=parts):
+                return self._joined("", [self._values(part, down) for part in parts])
+            case ast.FormattedValue(value=value):
+                return self._values(value, down) or [Word(HOLE)]
+            case ast.BinOp(left=left, op=ast.Add(), right=right) if not each:
+                return self._joined("", [self._values(left, down), self._values(right, down)])
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._joined("/", [self._values(left, down), self._values(right, down)])
+            case ast.BinOp(left=ast.Constant(value=str(form)), op=ast.Mod(), right=right):
+                values = right.elts if isinstance(right, ast.Tuple) else [right]
+                return self._applied(lambda *texts: form % texts, [self._values(value, down) for value in values])
+            case ast.Attribute(value=base, attr="parent"):
+                return [
+                    word.part(word.text.rpartition("/")[0] or ".") if HOLE not in word.text else Word(HOLE)
+                    for word in self._values(base, down)
+                ]
+            case ast.Call(func=function, args=args):
+                return self._called(function, args, down, each=each)
+            case ast.comprehension(iter=value):
+                return self._values(value, down, each=True)
+            case ast.ListComp(elt=value) | ast.GeneratorExp(elt=value) | ast.SetComp(elt=value) if each:
+                return self._values(value, down)
+            case _:
+                return _NOT_KNOWN
+
+    def _called(self, function: ast.expr, args: Sequence[ast.expr], down: int, *, each: bool) -> Sequence[Word]:
+        full = self._full(function)
+        short = function.attr if isinstance(function, ast.Attribute) else ""
+        base = function.value if isinstance(function, ast.Attribute) else _UNKNOWN_EXPR
+        if full in _JOINS:
+            if not args:
+                return [Word(".")]
+            return self._joined("/", [self._values(arg, down) for arg in args])
+        if full in _LISTS and args and each:
+            return self._values(args[0], down, each=True)
+        if full in _GLOBS and args and each:
+            return [_pattern(word) for word in self._values(args[0], down)]
+        if full == "os.walk" and args:
+            return self._joined("/", [self._values(args[0], down), _NOT_KNOWN])
+        if short in ("glob", "rglob") and args and each:
+            beneath = "/**/" if short == "rglob" else "/"
+            joined = self._joined(beneath, [self._values(base, down), self._values(args[0], down)])
+            return [_pattern(word) for word in joined]
+        if short == "iterdir" and each:
+            return [_pattern(word.part(f"{word.text}/*")) for word in self._values(base, down)]
+        if short in _SAME:
+            return self._values(base, down)
+        if short == "joinpath":
+            return self._joined("/", [self._values(base, down), *(self._values(arg, down) for arg in args)])
+        if short in ("with_suffix", "with_name", "with_stem"):
+            return [
+                word.part(f"{word.text.rpartition('/')[0] or '.'}/{HOLE}") if HOLE not in word.text else word
+                for word in self._values(base, down)
+            ]
+        if short == "join" and len(args) == 1 and isinstance(base, ast.Constant) and isinstance(base.value, str):
+            parts = args[0].elts if isinstance(args[0], ast.List | ast.Tuple) else [_UNKNOWN_EXPR]
+            return self._joined(base.value, [self._values(part, down) for part in parts])
+        if short in _STR_METHODS and not each:
+            values = [self._values(base, down), *(self._values(arg, down) for arg in args)]
+            return self._applied(lambda text, *rest: getattr(text, short)(*rest), values)
+        return _NOT_KNOWN
+
+    def _joined(self, mark: str, parts: Sequence[Sequence[Word]]) -> Sequence[Word]:
+        """Every choice of one value of each part, put together; behind `/` an absolute part begins anew."""
+        if any(len(part) > _MAX_VALUES for part in parts) or not parts:
+            return _NOT_KNOWN
+        found: list[Word] = []
+        for choice in product(*(part or [Word(HOLE)] for part in parts)):
+            if len(found) >= _MAX_VALUES:
+                return _NOT_KNOWN
+            text = ""
+            for at, word in enumerate(choice):
+                if mark == "/" and word.text[:1] == "/":
+                    text = word.text
+                else:
+                    joint = mark if at and not (mark == "/" and text.endswith("/")) else ""
+                    text += joint + word.text
+            found.append(Word(text[:_MAX_TEXT], any(word.glob for word in choice)))
+        return found
+
+    def _applied(self, function: Callable[..., str], parts: Sequence[Sequence[Word]]) -> Sequence[Word]:
+        """What a method of texts makes of known ones."""
+        found: list[Word] = []
+        for choice in product(*parts):
+            if len(found) >= _MAX_VALUES or any(HOLE in word.text or word.glob for word in choice):
+                return _NOT_KNOWN
+            try:
+                text: Any = function(*(word.text for word in choice))
+            except (TypeError, ValueError, KeyError, IndexError, AttributeError):
+                return _NOT_KNOWN
+            if not isinstance(text, str) or len(text) > _MAX_TEXT:
+                return _NOT_KNOWN
+            found.append(Word(text))
+        return found or _NOT_KNOWN
+
+
+#: Stands for the operands behind the code, which it writes by `sys.argv`.
+ARGUMENTS: Final = Word("sys.argv" + HOLE)
+_UNKNOWN_EXPR: Final = ast.Constant(value=None)
+_NOT_KNOWN: Final = (Word(HOLE),)
+_LOOKS_BEHIND: Final = frozenset(
+    {"__base__", "__bases__", "__builtins__", "__closure__", "__code__", "__dict__", "__func__", "__getattribute__",
+     "__globals__", "__import__", "__loader__", "__mro__", "__reduce__", "__reduce_ex__", "__self__", "__spec__",
+     "__subclasses__", "__wrapped__", "__getattr__"}
+)  # fmt: skip
+
+
+def _pattern(word: Word) -> Word:
+    """A pattern of glob's; `**` reaches any depth, as a name in the shell's patterns does not."""
+    return Word(word.text.replace("/**/", "/"), glob=True) if HOLE not in word.text else word
+
+
+def _plain_mode(node: ast.expr) -> bool:
+    """A literal mode without set-user-id, set-group-id and sticky bit."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value < 0o1000
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+
+
+def _module(name: str) -> bool:
+    """A harmless module of the library, or one that is none of the library's: the workspace's own."""
+    root = name.partition(".")[0]
+    if root not in sys.stdlib_module_names:
+        return not root.startswith("_") and root not in FOREIGN
+    return name in MODULES or (root in MODULES and name not in SUBMODULES and root not in MEMBERS) or name in MEMBERS
