@@ -28,7 +28,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "setup": ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle"),
     "python": PYTHON,
     "native": ("apt", "native"),
-    "image": ("apt", "image"),
+    "image": (*PYTHON, "image"),
     "peers": ("apt", "uv", "peers"),
     "bundle": (*PYTHON, "opa", "keys", "bundle"),
 }

@@ -9,7 +9,23 @@ import typer
 from opensafe import __version__
 from opensafe.errors import OpenSafeError
 
-from . import agent, audit, bench, call, cp, doctor, exits, policy, present, redteam, review, run_command, sandbox, up
+from . import (
+    agent,
+    audit,
+    bench,
+    call,
+    cp,
+    doctor,
+    exits,
+    image,
+    policy,
+    present,
+    redteam,
+    review,
+    run_command,
+    sandbox,
+    up,
+)
 from .exits import Exit
 
 SUMMARY = (
@@ -47,6 +63,7 @@ def build() -> typer.Typer:
     app.command("call")(call.call)
     app.command("cp")(cp.cp)
     app.add_typer(sandbox.group, name="sandbox")
+    app.add_typer(image.group, name="image")
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")
     app.add_typer(agent.group, name="agent")

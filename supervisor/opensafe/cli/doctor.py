@@ -20,10 +20,13 @@ def doctor(
     config: Annotated[
         pathlib.Path, typer.Option("--config", metavar="FILE", help="The daemon's settings.")
     ] = DEFAULT_PATH,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every file of the images.")] = False,
     principal: options.Principal = None,
     json: options.Json = False,
 ) -> int:
     """Check the host, the daemon and its self-test, and look for leftovers. Exit status 0 only where all holds."""
+    from opensafe.image import inspect
+
     from . import exits, host, leftovers, present
     from .checks import check
     from .report import encode, report
@@ -31,6 +34,9 @@ def doctor(
     settings, checks = _settings(config)
     seen = host.look(settings)
     checks += seen.checks
+    for image in inspect.look(pathlib.Path(settings.paths.images), deep=deep):
+        remedy = "Build it again with `opensafe image build`; the daemon makes no sandbox of it."
+        checks.append(check(f"image {image.name}", image.intact, image.fault or image.digest, remedy))
     status, of_daemon = _daemon(principal, pathlib.Path(settings.paths.run))
     checks += of_daemon
     left = leftovers.find(pathlib.Path(settings.paths.run))

@@ -23,7 +23,6 @@ from ..model.limits import CallLimits, SandboxLimits
 from ..model.sandbox import Launch, SandboxSpec
 from . import process
 from .protocol import Check
-from .sandbox import image
 from .sandbox import layout as guest
 from .sandbox.driver import Driver
 from .sandbox.layout import Layout
@@ -47,7 +46,7 @@ _AF_INET: Final = 2
 async def run(layout: Layout, lifecycle: Lifecycle, driver: Driver) -> tuple[Check, ...]:
     """All checks. Raises HostUnsuitable naming each that was not refused or whose control failed."""
     try:
-        digest = image.find(layout.images, _TEMPLATE).digest
+        digest = lifecycle.images.find(_TEMPLATE).digest
     except SandboxStartFailed as error:
         raise HostUnsuitable(error.message, value=layout.images / _TEMPLATE, remedy=error.remedy) from error
     spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=digest, limits=SandboxLimits())

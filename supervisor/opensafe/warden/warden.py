@@ -38,7 +38,7 @@ from .bundles import Bundles
 from .decisions import Decisions
 from .ledger import Ledger
 from .network import namespaces, sockets
-from .sandbox import granted, image, reconcile
+from .sandbox import granted, reconcile
 from .sandbox.control import ControlDriver
 from .sandbox.layout import Layout
 from .sandbox.lifecycle import Lifecycle
@@ -140,7 +140,7 @@ class Warden:
             case protocol.CreateSandbox():
                 return await self._create(request)
             case protocol.FindImage():
-                named = await asyncio.to_thread(image.find, self._layout.images, request.template)
+                named = await asyncio.to_thread(self._lifecycle.images.find, request.template)
                 return protocol.ImageFound(request=number, digest=named.digest)
             case protocol.Start():
                 return await self._start_program(request, descriptors)
@@ -286,7 +286,7 @@ class Warden:
         if programs == granted.ANY:
             return None
         template = self._lifecycle.get(sandbox_id).spec.template
-        return granted.files(image.find(self._layout.images, template).rootfs, programs)
+        return granted.files(self._lifecycle.images.find(template).rootfs, programs)
 
     def _end_helper(self) -> None:
         if self._children is not None:

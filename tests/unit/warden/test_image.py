@@ -5,6 +5,8 @@ import pathlib
 import pytest
 
 from opensafe.errors import SandboxStartFailed
+from opensafe.image import manifest
+from opensafe.image.place import staged
 from opensafe.warden.sandbox import image
 
 MANIFEST = '{"digest": "sha256:abc", "name": "any"}'
@@ -62,3 +64,21 @@ def test_a_file_and_nothing_are_refused(images):
     for name in ("other", "none-such"):
         with pytest.raises(SandboxStartFailed):
             image.find(images, name)
+
+
+def test_an_image_is_used_only_while_its_tree_is_as_it_was_built(tmp_path):
+    with staged(tmp_path, "base") as built:
+        (built.rootfs / "f").write_text("one")
+    images = image.Images(tmp_path)
+    assert images.find("base").digest == manifest.read(tmp_path / "base").digest
+    with staged(tmp_path, "base") as built:
+        (built.rootfs / "f").write_text("two")
+    assert images.find("base").digest == manifest.read(tmp_path / "base").digest  # another image of that name
+    (tmp_path / "base/rootfs/f").write_text("changed")
+    with pytest.raises(SandboxStartFailed, match="not as it was built"):
+        image.Images(tmp_path).find("base")
+
+
+def test_a_manifest_without_the_digest_of_stat_is_refused(images):
+    with pytest.raises(SandboxStartFailed, match="not as it was built"):
+        image.Images(images).find("base")

@@ -7,17 +7,12 @@ symlink, or the host's own, would hand the guest the host's files.
 import os
 import pathlib
 import stat
-from typing import Final
 
 import msgspec
 
+from opensafe.image import manifest
+
 from ...errors import SandboxStartFailed
-
-_MANIFEST_MAX: Final = 1 << 20
-
-
-class _Manifest(msgspec.Struct):
-    digest: str
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -27,16 +22,40 @@ class Image(msgspec.Struct, frozen=True):
     digest: str
 
 
+class Images:
+    """All images of this host, each looked at before its first use: its tree must still be as stat(2) saw it when it
+    was built. A name that means another image is looked at again.
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+        self._verified: dict[str, tuple[int, int]] = {}
+
+    def find(self, template: str) -> Image:
+        """Raises SandboxStartFailed as `find`, and where the tree has changed."""
+        found = find(self._directory, template)
+        directory = self._directory / template
+        try:
+            status = (directory / manifest.FILE).stat()
+            mark = status.st_ino, status.st_mtime_ns
+            if self._verified.get(template) != mark:
+                if manifest.stat_digest(found.rootfs) != manifest.read(directory).stat:
+                    raise _unusable(template, "its tree is not as it was built")
+                self._verified[template] = mark
+        except (OSError, msgspec.DecodeError) as error:
+            raise _unusable(template, getattr(error, "strerror", None) or str(error)) from error
+        return found
+
+
 def find(images: pathlib.Path, template: str) -> Image:
     """Raises SandboxStartFailed: no such image, no manifest, or a root that is no directory of its own."""
     directory = images / template
     rootfs = directory / "rootfs"
     try:
-        with (directory / "manifest.json").open("rb") as file:
-            manifest = msgspec.json.decode(file.read(_MANIFEST_MAX), type=_Manifest)
+        stated = manifest.read(directory)
         for path in (directory, rootfs):
             # lstat: a symlink is refused wherever it points.
-            if not stat.S_ISDIR(os.lstat(path).st_mode):
+            if not stat.S_ISDIR(path.lstat().st_mode):
                 raise _unusable(template, f"its {path.name} is not a directory")
     except FileNotFoundError as error:
         raise _unusable(template, f"{pathlib.Path(error.filename).name} is missing") from error
@@ -44,7 +63,7 @@ def find(images: pathlib.Path, template: str) -> Image:
         raise _unusable(template, getattr(error, "strerror", None) or str(error)) from error
     if os.path.samefile(rootfs, "/"):
         raise _unusable(template, "its root is the host's")
-    return Image(rootfs.resolve(), manifest.digest)
+    return Image(rootfs.resolve(), stated.digest)
 
 
 def _unusable(template: str, why: str) -> SandboxStartFailed:

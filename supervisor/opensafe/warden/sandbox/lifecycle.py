@@ -59,6 +59,7 @@ class Lifecycle:
         self._sandboxes: dict[str, Sandbox] = {}
         self._reserved: set[str] = set()
         self.losses = Losses()
+        self.images = image.Images(layout.images)
 
     def __len__(self) -> int:
         return len(self._sandboxes)
@@ -105,7 +106,7 @@ class Lifecycle:
     async def create(self, wanted: SandboxSpec) -> Sandbox:
         """Make and start a sandbox that holds a place. Raises SandboxStartFailed; nothing is left then."""
         sandbox_id = wanted.sandbox_id
-        used = image.find(self._layout.images, wanted.template)
+        used = self.images.find(wanted.template)
         if used.digest != wanted.image_digest:
             raise SandboxStartFailed(
                 "the template's image is another one than was judged", value=used.digest, limit=wanted.image_digest
