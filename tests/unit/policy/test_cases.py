@@ -38,6 +38,27 @@ DEMO = [
     ("Read", {"path": "/etc/shadow"}, "block", {"tool.read.secrets.block"}),
     ("Bash", {"command": "python3 test_suite.py"}, "allow", {"tool.bash.workspace.allow"}),
 ]
+FILES = [
+    ("Stat", {"path": "src"}, "allow", {"tool.list.workspace.allow"}),
+    ("Stat", {"path": "/etc/shadow"}, "block", {"tool.read.secrets.block"}),
+    ("Watch", {"path": "src"}, "allow", {"tool.files.workspace.allow"}),
+    ("Watch", {"path": "/etc"}, "block", {"default.deny"}),
+    ("Remove", {"path": "build", "recursive": True}, "allow", {"tool.files.workspace.allow"}),
+    ("Remove", {"path": "/workspace", "recursive": True}, "block", {"tool.delete.scope.deny"}),
+    ("Remove", {"path": ".git/index"}, "block", {"tool.delete.scope.deny"}),
+    ("Move", {"path": "a", "to": "/tmp/b"}, "allow", {"tool.files.workspace.allow"}),
+    ("Move", {"path": ".env", "to": "plain"}, "block", {"tool.read.secrets.block"}),
+    ("Move", {"path": "a", "to": ".envrc"}, "block", {"tool.write.rc.deny"}),
+    ("Move", {"path": "a", "to": "Makefile"}, "review", {"tool.write.ci.review"}),
+    ("Mkdir", {"path": "a"}, "allow", {"tool.files.workspace.allow"}),
+    ("Mkdir", {"path": "/etc/cron.d"}, "block", {"tool.write.path.allowlist", "tool.write.rc.deny"}),
+    ("Download", {"path": "."}, "allow", {"tool.files.workspace.allow"}),
+    ("Download", {"path": "/home"}, "block", {"default.deny"}),
+    ("Upload", {"path": "in"}, "allow", {"tool.files.workspace.allow"}),
+    ("Upload", {"path": ".git"}, "block", {"tool.write.vcs.deny"}),
+    ("Write", {"path": "a", "size": 1 << 30, "sha256": "a" * 64}, "allow", {"tool.write.workspace.allow"}),
+    ("Write", {"path": "a", "size": 1 << 40, "sha256": "a" * 64}, "block", {"tool.write.size.limit"}),
+]
 
 
 def put(engine: Engine, tool: str, arguments: dict[str, Any], name: str = "q") -> tuple[str, PolicyInput]:
@@ -63,6 +84,21 @@ def test_the_demo_gets_its_verdicts(
 ) -> None:
     decision = engine.evaluate(*put(engine, tool, arguments))
     assert (decision.action, deciding(decision)) == (action, rules)
+
+
+@pytest.mark.parametrize(("tool", "arguments", "action", "rules"), FILES)
+def test_files_are_held_to_the_rules_on_what_they_read_write_and_delete(
+    engine: Engine, tool: str, arguments: dict[str, Any], action: str, rules: set[str]
+) -> None:
+    decision = engine.evaluate(*put(engine, tool, arguments))
+    assert (decision.action, deciding(decision)) == (action, rules)
+
+
+def test_a_tree_s_grant_says_what_it_must_leave_out(engine: Engine) -> None:
+    paths = engine.evaluate(*put(engine, "Download", {"path": "."})).grant.paths
+    assert {"**/.env", "**/.bash_history"} <= set(paths.hold_read)
+    assert {"**/.git/", "**/.bashrc"} <= set(paths.hold_write)
+    assert engine.evaluate(*put(engine, "Mkdir", {"path": "a"})).grant.paths.hold_write == ()
 
 
 @pytest.fixture(scope="module")
