@@ -20,14 +20,16 @@ _MORE_ROLES = {"second": ("reviewer",), "operator": ("operator",)}
 
 
 class Daemon(PrivateDaemon):
-    """`caps` is the text of that section of the settings, `bundle` another one than the shipped, signed for `key`.
+    """`caps` and `service` are the text of these sections of the settings.
 
-    staffed: with a second reviewer and an operator among the principals.
+    bundle: another than the shipped, signed for `key`. staffed: with a second reviewer and an operator among the
+    principals.
     """
 
-    def __init__(self, *, caps="", bundle=None, key=None, staffed=False):
+    def __init__(self, *, caps="", service="", bundle=None, key=None, staffed=False):
         roles = _ROLES | _MORE_ROLES if staffed else _ROLES
-        super().__init__("test", roles, bundle=bundle, key=key, more=f"[service]\ndrain_s = 5\n\n[caps]\n{caps}\n")
+        more = f"[service]\ndrain_s = 5\n{service}\n[caps]\n{caps}\n"
+        super().__init__("test", roles, bundle=bundle, key=key, more=more)
 
     def client(self, principal="agent"):
         """A client on that principal's socket."""

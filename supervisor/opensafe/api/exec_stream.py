@@ -10,7 +10,7 @@ from typing import Any
 
 from opensafe._proto.v1 import exec_pb2
 from opensafe.control.live import LiveCall
-from opensafe.errors import InvalidArgument, NotFound, OpenSafeError
+from opensafe.errors import Conflict, InvalidArgument, NotFound, OpenSafeError
 from opensafe.execution.journal import STDOUT, Gap, Reader
 from opensafe.execution.run import Execution
 from opensafe.model.decision import Action
@@ -154,8 +154,8 @@ async def feed(
 
 async def _signal(live: LiveCall, message: exec_pb2.SendSignal) -> None:
     try:
-        await _running(live).signal(exec_messages.signal_of(message.signal), whole_tree=message.whole_tree)
-    except NotFound:
+        await live.signal(exec_messages.signal_of(message.signal), whole_tree=message.whole_tree)
+    except (Conflict, NotFound):
         return  # it has ended, which its outcome says
 
 

@@ -16,6 +16,7 @@ from . import (
     call,
     cp,
     doctor,
+    execs,
     exits,
     image,
     policy,
@@ -62,6 +63,7 @@ def build() -> typer.Typer:
     app.command("run", context_settings={"allow_interspersed_args": False})(run_command.run)
     app.command("call")(call.call)
     app.command("cp")(cp.cp)
+    app.add_typer(execs.group, name="exec")
     app.add_typer(sandbox.group, name="sandbox")
     app.add_typer(image.group, name="image")
     app.add_typer(policy.group, name="policy")

@@ -18,6 +18,8 @@ def call(
     sandbox: options.SandboxId = None,
     keep: options.Keep = False,
     wait: options.Wait = False,
+    detach: options.Detach = False,
+    tag: options.Tag = "",
     call_id: options.CallId = None,
     principal: options.Principal = None,
     json: options.Json = False,
@@ -34,6 +36,8 @@ def call(
         keep=keep,
         wait=wait,
         json=json,
+        detach=detach,
+        tag=tag,
     )
     return ask(principal, lambda client: calls.perform(client, wish))
 

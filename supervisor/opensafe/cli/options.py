@@ -28,3 +28,15 @@ CallId = Annotated[
         help="Your id for the call, unique in its session. The same call sent again under it runs once.",
     ),
 ]
+Tag = Annotated[
+    str,
+    typer.Option("--tag", metavar="TAG", help="A name to find the call by, unique among those that have not ended."),
+]
+Detach = Annotated[
+    bool,
+    typer.Option(
+        "--detach",
+        "-d",
+        help="Leave it running and print its id; with `exec attach` its output. Implies --keep.",
+    ),
+]

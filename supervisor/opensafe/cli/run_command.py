@@ -16,6 +16,11 @@ def run(
     ] = None,
     cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Directory in the sandbox.")] = None,
     wait: options.Wait = False,
+    tty: Annotated[
+        bool, typer.Option("--tty", "-t", help="Give it a terminal, and this one's keys, output and size.")
+    ] = False,
+    detach: options.Detach = False,
+    tag: options.Tag = "",
     call_id: options.CallId = None,
     principal: options.Principal = None,
     json: options.Json = False,
@@ -23,7 +28,8 @@ def run(
     """Run a program in a sandbox, if policy allows.
 
     Its output is passed through as bytes, and its exit status is this command's. Standard input is passed on where
-    it is a pipe or a file, and closed otherwise. Write -- before a program whose name starts with a dash.
+    it is a pipe or a file, and closed otherwise. Ctrl-C ends the call; with --tty it is a key like others. Write --
+    before a program whose name starts with a dash.
     """
     from . import calls
     from .connect import ask
@@ -42,5 +48,8 @@ def run(
         wait=wait,
         json=json,
         pass_stdin=True,
+        tty=tty,
+        detach=detach,
+        tag=tag,
     )
     return ask(principal, lambda client: calls.perform(client, wish))

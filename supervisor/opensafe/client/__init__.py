@@ -15,6 +15,7 @@ from opensafe.model.usage import Limits, Usage
 
 from ._calls import Call
 from ._client import Client
+from ._collect import collect
 from ._discovery import SOCKET_VARIABLE, find_socket
 from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
 from ._files import Change, FileInfo, Files, Left, LeftOut, Page
@@ -79,6 +80,7 @@ __all__ = [
     "Truncated",
     "Usage",
     "Verdict",
+    "collect",
     "description_digest",
     "find_socket",
 ]

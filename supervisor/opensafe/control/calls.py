@@ -70,9 +70,9 @@ class Calls:
         """Signal a running call. Raises NotFound, Conflict where it does not run, InvalidArgument."""
         row = self.find(principal, session_id, call_id)
         live = self._live.get((session_id, call_id))
-        if row.outcome is not None or live is None or live.execution is None or live.outcome.done():
+        if row.outcome is not None or live is None:
             raise Conflict("the call does not run", value=call_id, remedy="GetCall says what became of it.")
-        await live.execution.signal(number, whole_tree=whole_tree)
+        await live.signal(number, whole_tree=whole_tree)
 
 
 def _place(cursor: str) -> tuple[int, str] | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.errors import OpenSafeError
+from opensafe.errors import Conflict, OpenSafeError
 from opensafe.execution.journal import Journal, Reader
 from opensafe.execution.run import Execution, Stdin
 from opensafe.model.calls import Principal, ToolCall
@@ -85,6 +85,12 @@ class LiveCall:
         self._cancelled = self._cancelled or why
         if self.execution is not None:
             self.execution.cancel(why)
+
+    async def signal(self, number: int, *, whole_tree: bool) -> None:
+        """Signal its program or its whole tree. Raises Conflict where it does not run, InvalidArgument, NotFound."""
+        if self.execution is None or self.outcome.done():
+            raise Conflict("the call does not run", value=self.call.call_id, remedy="GetCall says what became of it.")
+        await self.execution.signal(number, whole_tree=whole_tree)
 
     def begin(self, execution: Execution) -> None:
         """The program is about to start."""

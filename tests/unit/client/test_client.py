@@ -235,6 +235,7 @@ def test_the_public_surface_is_this():
         "Truncated",
         "Usage",
         "Verdict",
+        "collect",
         "description_digest",
         "find_socket",
     ]
