@@ -604,6 +604,7 @@ test_review_tool_exec_package_install_review_behind_options if {
 test_review_tool_bash_interpreter_review_setting if {
 	every argv in [
 		[`git`, `-c`, `core.fsmonitor=./m`, `status`], [`git`, `-c`, `alias.x=!id`, `status`], [`make`, `SHELL=./x`, `all`],
+		[`git`, `-c`, `Core.SSHCommand=./m`, `fetch`], [`git`, `-c`, `filter.Clean=./m`, `add`], [`make`, `.SHELLFLAGS=-c`, `all`],
 	] {
 		question := sample.call("Bash", {"commands": [sample.command(argv)], "opaque": true, "opaque_reasons": ["a setting"]})
 		sample.fired(sample.judge("bash", question), "tool.bash.interpreter.review", "review")
@@ -613,6 +614,17 @@ test_review_tool_bash_interpreter_review_setting if {
 test_allow_tool_bash_interpreter_review_setting if {
 	every argv in [[`git`, `-c`, `core.pager=cat`, `log`], [`make`, `CC=gcc`, `all`]] {
 		sample.allowed(sample.judge("bash", sample.bash([sample.command(argv)])), "tool.bash.interpreter.review")
+	}
+}
+
+test_silent_tool_bash_interpreter_review_setting if {
+	every argv in [
+		[`git`, `-c`, `user.name=a.cmd`, `add`], [`git`, `-c`, `a-b.cmd=./m`, `add`], [`git`, `a.cmd`, `add`],
+		[`make`, `XSHELL=./x`, `all`], [`tar`, `SHELL=./x`],
+	] {
+		question := sample.call("Bash", {"commands": [sample.command(argv)], "opaque": true, "opaque_reasons": ["a setting"]})
+		verdict := sample.judge("bash", question)
+		every hit in verdict.rules { hit.id != "tool.bash.interpreter.review" }
 	}
 }
 

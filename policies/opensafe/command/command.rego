@@ -248,11 +248,10 @@ inline(command) if {
 # A setting or variable that starts a program; what only tunes is not opaque.
 inline(command) if {
 	not input.call.opaque == false
-	patterns := {"git": _git_starts, "make": `^\.?(SHELL|MAKE|MFLAGS)`}
 	some at, argument in command.argv
 	at > 0
 	is_string(argument)
-	regex.match(patterns[command.program], argument)
+	_starts(command.program, argument)
 }
 
 inline(command) if {
@@ -299,7 +298,29 @@ _understood_text(language) if {
 	input.call.opaque == false
 }
 
-_git_starts := `(?i)^(alias\.|include|core\.(askpass|editor|fsmonitor|gitproxy|hookspath|pager|sshcommand)|diff\.external|pager\.|sequence\.editor|gpg\.|[a-z.]*\.(cmd|textconv|helper|process|clean|smudge|driver|command)=)`
+# Without a regular expression: one with so many branches takes longer to compile than all other rules.
+_starts("git", argument) if {
+	some beginning in _git_settings
+	startswith(lower(argument), beginning)
+}
+
+_starts("git", argument) if {
+	parts := split(lower(argument), "=")
+	count(parts) > 1
+	trim(parts[0], "abcdefghijklmnopqrstuvwxyz.") == ""
+	some end in [".cmd", ".textconv", ".helper", ".process", ".clean", ".smudge", ".driver", ".command"]
+	endswith(parts[0], end)
+}
+
+_starts("make", argument) if {
+	some beginning in ["SHELL", "MAKE", "MFLAGS"]
+	startswith(trim_prefix(argument, "."), beginning)
+}
+
+_git_settings := [
+	"alias.", "include", "core.askpass", "core.editor", "core.fsmonitor", "core.gitproxy", "core.hookspath",
+	"core.pager", "core.sshcommand", "diff.external", "pager.", "sequence.editor", "gpg.",
+]
 
 # METADATA
 # title: From standard input
@@ -425,7 +446,13 @@ _leads(command, at) if config.programs.leading[command.argv[at - 1]] == true
 
 _option(argument) if config.programs.leading[argument] in {true, false}
 
-_option(argument) if regex.match(`^(-D|--[a-z][a-z-]*=)`, argument)
+_option(argument) if startswith(argument, "-D")
+
+_option(argument) if {
+	startswith(argument, "--")
+	contains(argument, "=")
+	regex.match(`^--[a-z][a-z-]*=`, argument)
+}
 
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
 _runs_file_or_module(command) if count(command.argv) == 1
