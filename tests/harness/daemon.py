@@ -44,7 +44,9 @@ class Daemon(PrivateDaemon):
         return sum('"kind":"start"' in line for line in self.ledger())
 
     def guest_processes(self, sandbox):
-        """Names of the processes in a sandbox, as its sentry tells them; a runner's without its program's number."""
+        """Names of the processes in a sandbox, as its sentry tells them: of a runner that has a program without that
+        one's number, and nothing of the runner that waits for the next call.
+        """
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
             control.connect(os.fspath(self.run / "runsc" / f"runsc-{sandbox}.sock"))
             control.sendall(json.dumps({"method": "containerManager.Processes", "arg": sandbox}).encode())
@@ -53,7 +55,8 @@ class Daemon(PrivateDaemon):
             while True:  # the answer has no terminator: it ends where it is JSON
                 answer += control.recv(65536)
                 with contextlib.suppress(ValueError):
-                    return sorted(process["cmd"].partition(":")[0] for process in json.loads(answer)["result"])
+                    names = [process["cmd"] for process in json.loads(answer)["result"]]
+                    return sorted(name.partition(":")[0] for name in names if name != "run")
 
     def process_of(self, sandbox, name):
         """Host process of a sandbox by its name, such as `runsc-gofer`."""
