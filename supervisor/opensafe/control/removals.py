@@ -7,7 +7,7 @@ across a restart, too.
 import asyncio
 from typing import Final
 
-from opensafe.errors import AuditError, NotFound, OpenSafeError, Unavailable
+from opensafe.errors import AuditError, Conflict, NotFound, OpenSafeError, Unavailable
 from opensafe.warden.client import WardenClient
 
 from .changes import Changes
@@ -90,6 +90,8 @@ class Removals:
             await self._warden.delete_sandbox(sandbox_id)
         except NotFound:
             return True  # which is what was wanted
+        except Conflict:
+            return False  # it is being removed already: see what comes of that
         except (Unavailable, AuditError):
             raise
         except OpenSafeError as error:

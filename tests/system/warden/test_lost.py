@@ -152,6 +152,9 @@ async def test_r41_the_memory_file_systems_have_their_sizes(fresh):
         "df -k --output=size /workspace /tmp /dev/shm | tail -n +2; head -c 9M /dev/zero > f; wc -c < f"
     )
     assert done.text.split() == ["8192", "4096", "2048", str(8 * MIB)]
+    for place, size in (("/tmp", 4 * MIB), ("/dev/shm", 2 * MIB)):
+        done = await caller.sh(f"head -c 9M /dev/zero > {place}/f; wc -c < {place}/f")
+        assert (done.text.split(), b"No space left" in done.err) == ([str(size)], True)
     assert (await caller.sh("mount | grep -c tmpfs; touch /usr/x; touch /workspace/x")).ended.value == 0
 
 

@@ -115,6 +115,24 @@ class Cgroup:
                 found.update(int(word) for word in (directory / "cgroup.procs").read_text().split())
         return found
 
+    def memory_events(self) -> int | None:
+        """A descriptor that is readable once the kernel kills in the group for want of memory, or the group is gone.
+
+        None in v2, where the kernel then kills the whole group; in v1 it kills one process, which may be a stub of the
+        guest's (cgroup v1, memory.txt, OOM control). Raises OSError.
+        """
+        if self._unified:
+            return None
+        directory = self._at["memory"]
+        event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        try:
+            with (directory / "memory.oom_control").open() as control:
+                (directory / "cgroup.event_control").write_text(f"{event} {control.fileno()}")
+        except OSError:
+            os.close(event)
+            raise
+        return event
+
     def cause_of_death(self) -> str | None:
         """`memory` or `pids` when the group's limit was hit, else None."""
         if self._counter("memory", "memory.events" if self._unified else "memory.oom_control", "oom_kill"):

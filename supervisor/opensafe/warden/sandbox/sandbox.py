@@ -130,6 +130,9 @@ class Sandbox:
         roles = {pid: role for pid in self.cgroup.pids() if (role := _role(pid)) is not None}
         if roles.get(sentry_pid) != "sentry" or "gofer" not in roles.values():
             raise SandboxLost("sentry and gofer are not in their cgroup", value=roles)
+        event = self.cgroup.memory_events()
+        if event is not None:
+            self._watchers.append(asyncio.create_task(self._watch_memory(event)))
         for pid, role in roles.items():
             # From here on the descriptor names the process, whatever happens to the number.
             try:
@@ -144,6 +147,14 @@ class Sandbox:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         self._watchers.clear()
+
+    async def _watch_memory(self, event: int) -> None:
+        try:
+            await readable(event)
+            if not self.deleting:
+                self.end("memory")
+        finally:
+            os.close(event)
 
     async def _watch(self, pid: int, pidfd: int, role: str) -> None:
         try:
