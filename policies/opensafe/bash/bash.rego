@@ -255,8 +255,8 @@ reviews contains hit.review(
 	$"`{item.program}` is given code or an option that starts other programs", item.program,
 	"Write the code to a file beneath /workspace, or leave the option out.",
 ) if {
-	some item in input.call.commands
-	command.inline(item)
+	some at in command.inline
+	item := input.call.commands[at]
 }
 
 # METADATA

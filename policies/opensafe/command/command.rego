@@ -107,29 +107,28 @@ listed if {
 
 # METADATA
 # title: Everyday
-# description: The positions of the commands that are ordinary, found once for the rules that allow and those that deny.
+# description: >-
+#   The positions of the commands that are everyday development work and need nobody's attention, found once for the
+#   rules that allow and those that deny.
 everyday contains at if {
 	some at, item in input.call.commands
-	ordinary(item)
+	_plain(item)
+	_usual(item)
+	not inline[at]
+	not installs(item)
 }
 
-# METADATA
-# title: Ordinary
-# description: The command is everyday development work that needs nobody's attention.
-ordinary(command) if {
-	_plain(command)
-	_usual(command)
-	not inline(command)
-	not installs(command)
+everyday contains at if {
+	some at, item in input.call.commands
+	networked(item)
 }
-
-ordinary(command) if networked(command)
 
 # Assignments and redirections without a program.
-ordinary(command) if {
-	command.program == ""
-	command.argv == []
-	command.opaque == false
+everyday contains at if {
+	some at, item in input.call.commands
+	item.program == ""
+	item.argv == []
+	item.opaque == false
 }
 
 _usual(command) if config.programs.ordinary[command.program]
@@ -237,8 +236,15 @@ installs(command) if {
 
 # METADATA
 # title: Inline
-# description: The command carries code of its own that calls processes or the network, or hands over to another program.
-inline(command) if {
+# description: >-
+#   The positions of the commands that carry code of their own that calls processes or the network, or hand over to
+#   another program.
+inline contains at if {
+	some at, item in input.call.commands
+	_inline(item)
+}
+
+_inline(command) if {
 	options := config.programs.escapes[command.program]
 	some argument in command.argv
 	is_string(argument)
@@ -246,7 +252,7 @@ inline(command) if {
 }
 
 # A setting or variable that starts a program; what only tunes is not opaque.
-inline(command) if {
+_inline(command) if {
 	not input.call.opaque == false
 	some at, argument in command.argv
 	at > 0
@@ -254,13 +260,13 @@ inline(command) if {
 	_starts(command.program, argument)
 }
 
-inline(command) if {
+_inline(command) if {
 	command.program == "git"
 	verb(command) == "submodule"
 	"foreach" in command.argv
 }
 
-inline(command) if {
+_inline(command) if {
 	command.program == "git"
 	starts := {"difftool": "-x", "grep": "-O", "rebase": "-x"}[verb(command)]
 	some argument in command.argv
@@ -268,7 +274,7 @@ inline(command) if {
 }
 
 # Code that the normaliser understands is not opaque; the marker tells what the rest is about.
-inline(command) if {
+_inline(command) if {
 	language := config.programs.inline_language[command.program]
 	not _understood(language)
 	_has_code(command, language)
@@ -278,7 +284,7 @@ inline(command) if {
 	contains(argument, marker)
 }
 
-inline(command) if {
+_inline(command) if {
 	language := config.programs.inline_language[command.program]
 	not _understood_text(language)
 	_literal(command)
@@ -474,7 +480,7 @@ _runs_file_or_module(command) if {
 	not config.programs.modules[module] == false
 }
 
-# Code of its own, wherever it stands: read by the normaliser and by `inline`.
+# Code of its own, wherever it stands: read by the normaliser and by `_inline`.
 _runs_file_or_module(command) if {
 	_has_code(command, config.programs.inline_language[command.program])
 	not "-m" in command.argv

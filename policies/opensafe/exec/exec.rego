@@ -199,6 +199,7 @@ blocks contains hit.block(
 ) if {
 	some at, item in input.call.commands
 	not command.everyday[at]
+	not command.inline[at]
 	not _covered(item)
 }
 
@@ -372,8 +373,6 @@ _special(argument) if {
 }
 
 _covered(item) if command.installs(item)
-
-_covered(item) if command.inline(item)
 
 _covered(item) if command.from_stdin(item)
 
