@@ -3,7 +3,7 @@
 import base64
 import binascii
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, Literal
 
 import msgspec
@@ -62,7 +62,7 @@ class SandboxList:
         more = len(rows) > size
         return rows[:size], _cursor(rows[size - 1].number, wanted) if more else ""
 
-    async def watch(self, principal: Principal) -> AsyncIterator[SandboxRow]:
+    async def watch(self, principal: Principal) -> AsyncGenerator[SandboxRow, None]:
         """Those that live now, then each as a change leaves it.
 
         Nothing is kept for a watcher: it reads the log's latest records. Raises LimitExceeded where it is too slow for

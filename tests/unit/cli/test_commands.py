@@ -10,13 +10,25 @@ import pytest
 from opensafe.cli.exits import MEANINGS, Exit
 
 ROOT = Path(__file__).resolve().parents[3]
-GROUPS = [[], ["sandbox"], ["review"], ["agent"], ["audit"], ["policy"], ["policy", "shadow"], ["bench"], ["redteam"]]
+GROUPS = [
+    [],
+    ["sandbox"],
+    ["image"],
+    ["review"],
+    ["agent"],
+    ["audit"],
+    ["policy"],
+    ["policy", "shadow"],
+    ["bench"],
+    ["redteam"],
+]
 COMMANDS = [
     ["up"],
     ["doctor"],
     ["run"],
     ["call"],
-    *[["sandbox", name] for name in ("create", "list", "show", "rm")],
+    *[["sandbox", name] for name in ("create", "list", "show", "renew", "pause", "resume", "watch", "rm")],
+    *[["image", name] for name in ("build", "list")],
     *[["review", name] for name in ("list", "show", "approve", "reject", "watch")],
     *[["agent", name] for name in ("ban", "unban", "list")],
     *[["audit", name] for name in ("tail", "verify")],
@@ -79,6 +91,10 @@ async def test_version(opensafe):
         (["sandbox", "create"], "sandbox-create"),
         (["sandbox", "list"], "sandbox-list"),
         (["sandbox", "show", "sb-00000000000000000001"], "sandbox"),
+        (["sandbox", "renew", "sb-00000000000000000001", "--ttl", "60"], "sandbox"),
+        (["sandbox", "pause", "sb-00000000000000000001"], "sandbox"),
+        (["sandbox", "resume", "sb-00000000000000000001"], "sandbox"),
+        (["image", "list", "--images", "/nonexistent"], "image-list"),
         (["review", "list"], "review-list"),
         (["review", "show", "rev-00000000000000000001"], "review"),
         (["review", "approve", "rev-00000000000000000001", "--yes"], "review-approve"),
@@ -198,3 +214,16 @@ async def test_watch_prints_each_review_on_one_line(opensafe, daemon):
     assert ended.stdout.startswith(b"rev-00000000000000000001  pending  default  Bash ")
     assert len(ended.stdout.splitlines()) == 1
     assert json.loads((await opensafe("review", "watch", "--json")).stdout)["state"] == "pending"
+
+
+@pytest.mark.parametrize("words", [["--label", "x"], ["--idle-action", "stop"], ["--ttl", "-1"]])
+async def test_a_sandbox_that_can_not_be_asked_for_is_wrong_usage(opensafe, daemon, words):
+    ended = await opensafe("sandbox", "create", *words)
+    assert ended.status == Exit.REQUEST
+
+
+@pytest.mark.parametrize("words", [[], ["--suite", "bookworm", "--oci", "."], ["--oci", "/nonexistent"]])
+async def test_an_image_is_built_from_one_thing_that_is_there(opensafe, tmp_path, words):
+    ended = await opensafe("image", "build", "x", "--images", str(tmp_path / "images"), *words)
+    assert ended.status == Exit.REQUEST
+    assert not list((tmp_path / "images").glob("*"))
