@@ -5,8 +5,7 @@ instead of filling memory.
 """
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final
 
 import msgspec
@@ -25,17 +24,16 @@ from opensafe.client import (
     Verdict,
     collect,
 )
-from opensafe.errors import InvalidArgument, OpenSafeError
+from opensafe.errors import InvalidArgument
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
 
 from . import exits, present, streams, terminal
+from .place import Place, opened
 from .report import encode, report, text_or_base64
 
 #: Bytes of each stream that `--json` holds.
 KEPT_OUTPUT: Final = 1 << 20
-#: The agent's name in traces of calls made from a shell.
-AGENT: Final = "opensafe-cli"
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +60,10 @@ async def perform(client: Client, wish: Wish) -> int:
         raise InvalidArgument("--tty goes with neither --detach nor --json", remedy="Leave one of them out.")
     if wish.detach and stdin is not None:
         raise InvalidArgument("a detached call takes no standard input from here", remedy="Redirect it from /dev/null.")
-    async with _place(client, wish) as (session_id, sandbox_id):
+    async with opened(client, wish.sandbox_id, keep=wish.keep) as place:
         call = client.call(
-            session_id,
-            sandbox_id,
+            place.session_id,
+            place.sandbox_id,
             call_id,
             wish.tool,
             wish.arguments,
@@ -77,7 +75,7 @@ async def perform(client: Client, wish: Wish) -> int:
             terminal=terminal.size() if wish.tty else None,
         )
         if wish.detach:
-            return await _leave(wish, call_id, session_id, call)
+            return await _leave(wish, call_id, place, call)
         if wish.json:
             return _print(wish.tool, call_id, await collect(call, KEPT_OUTPUT))
         return await _pass_through(wish, call_id, call, lend=wish.tty)
@@ -118,7 +116,7 @@ async def _pass_through(wish: Wish, call_id: str, call: Call, *, lend: bool) -> 
     return exits.of_outcome(outcome)
 
 
-async def _leave(wish: Wish, call_id: str, session_id: str, call: Call) -> int:
+async def _leave(wish: Wish, call_id: str, place: Place, call: Call) -> int:
     """Start the call and leave it; 0 where it runs."""
     verdict: Verdict | None = None
     async with aclosing(call):
@@ -127,8 +125,9 @@ async def _leave(wish: Wish, call_id: str, session_id: str, call: Call) -> int:
                 case Decided(verdict):
                     pass
                 case Started(exec_id, _):
+                    place.keep()
                     if wish.json:
-                        summary = {"call_id": call_id, "session_id": session_id, "exec_id": exec_id}
+                        summary = {"call_id": call_id, "session_id": place.session_id, "exec_id": exec_id}
                         present.raw(encode(report("detached", summary, {"verdict": verdict})))
                     else:
                         present.out(call_id)
@@ -145,34 +144,6 @@ async def _leave(wish: Wish, call_id: str, session_id: str, call: Call) -> int:
 def _print(tool: str, call_id: str, result: CallResult) -> int:
     present.raw(encode(_report(tool, call_id, result)))
     return exits.of_outcome(result.outcome)
-
-
-@asynccontextmanager
-async def _place(client: Client, wish: Wish) -> AsyncIterator[tuple[str, str]]:
-    """The session and sandbox to run in; what was made for this call alone ends with it."""
-    if wish.sandbox_id is not None:
-        sandbox = await client.get_sandbox(wish.sandbox_id)
-        yield sandbox.session_id, sandbox.sandbox_id
-        return
-    session_id = await client.create_session(AGENT)
-    kept = False
-    try:
-        with present.progress("making a sandbox"):
-            made = await client.create_sandbox(session_id)
-        kept = wish.keep or wish.detach
-        if kept:
-            present.say(f"kept sandbox {made.sandbox_id}; remove it with `opensafe sandbox rm {made.sandbox_id}`")
-        yield session_id, made.sandbox_id
-    finally:
-        if not kept:
-            await _close(client, session_id)
-
-
-async def _close(client: Client, session_id: str) -> None:
-    try:
-        await client.close_session(session_id)
-    except OpenSafeError as error:  # the call's own end is what the caller asked for
-        present.say(f"session {session_id} was not closed: {error}")
 
 
 def _say_end(wish: Wish, call_id: str, verdict: Verdict, outcome: Outcome) -> None:

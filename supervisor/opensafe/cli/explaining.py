@@ -94,11 +94,11 @@ def _asked(principal: str | None, decision: str) -> "Explanation":
 
 
 def _tried(principal: str | None, tool: str | None, arguments: dict[str, Any], stated: dict[str, str]) -> "Explanation":
-    from . import calls
+    from . import place
     from .connect import ask
 
     async def work(client: "Client") -> "Explanation":
-        session = await client.create_session(calls.AGENT)
+        session = await client.create_session(place.AGENT)
         try:
             return await client.explain((await client.decide(session, tool or "", arguments, **stated)).decision_id)
         finally:

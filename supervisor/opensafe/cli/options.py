@@ -37,6 +37,6 @@ Detach = Annotated[
     typer.Option(
         "--detach",
         "-d",
-        help="Leave it running and print its id; with `exec attach` its output. Implies --keep.",
+        help="Leave it running and print its id: `opensafe exec` has the rest. Its sandbox stays.",
     ),
 ]

@@ -48,7 +48,7 @@ def create(
     """Make a sandbox and print its id."""
     from opensafe.client import CreatedSandbox, Lease, SandboxSize
 
-    from . import calls, present
+    from . import place, present
     from .connect import ask
     from .report import encode, report
 
@@ -59,7 +59,7 @@ def create(
     labels = _labels(label)
 
     async def work(client: "Client") -> CreatedSandbox:
-        session_id = session or await client.create_session(calls.AGENT)
+        session_id = session or await client.create_session(place.AGENT)
         try:
             return await client.create_sandbox(session_id, template, size, labels=labels, lease=lease, network=network)
         except BaseException:

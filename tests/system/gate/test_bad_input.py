@@ -7,7 +7,7 @@ import pytest
 from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no types
 
 from opensafe import errors
-from opensafe._proto.v1 import common_pb2, exec_pb2, exec_pb2_grpc
+from opensafe._proto.v1 import exec_pb2, exec_pb2_grpc
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 
@@ -146,7 +146,7 @@ async def test_a_program_that_does_not_exist_was_not_started(agent, session, san
         assert result.outcome.kind is OutcomeKind.BLOCKED
 
 
-async def test_a_client_that_breaks_the_protocol_ends_its_call(raw, session, sandbox):
+async def test_a_client_that_breaks_the_protocol_is_told_so_and_ends_its_call(agent, raw, session, sandbox):
     start = exec_pb2.StartCall(
         session_id=session,
         sandbox_id=sandbox,
@@ -158,10 +158,17 @@ async def test_a_client_that_breaks_the_protocol_ends_its_call(raw, session, san
     await call.write(exec_pb2.ExecRequest(start=start))
     await call.read()
     await call.write(exec_pb2.ExecRequest(start=start))
-    responses = []
-    while (response := await call.read()) is not grpc.aio.EOF:
-        responses.append(response)
-    assert responses[-1].outcome.kind == common_pb2.OUTCOME_KIND_CANCELLED
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await _drain(call)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    async for _ in agent.attach(session, "broken"):
+        pass
+    assert (await agent.get_call(session, "broken")).outcome.kind is OutcomeKind.CANCELLED
+
+
+async def _drain(call):
+    while await call.read() is not grpc.aio.EOF:
+        pass
 
 
 async def test_the_caps_on_sessions_and_sandboxes_name_themselves(own_daemon):

@@ -72,6 +72,12 @@ def outcome(kind="EXITED", **fields):
     return common_pb2.Outcome(kind=common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind}"), **fields)
 
 
+async def _nothing():
+    """No requests."""
+    return
+    yield
+
+
 class Sessions(session_pb2_grpc.SessionServiceServicer):
     def __init__(self, double):
         self.double = double
@@ -138,6 +144,13 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
 
     async def Exec(self, requests, context):  # noqa: N802 - the method's name in the proto
         first = await anext(aiter(requests))
+        if first.HasField("attach"):
+            self.double.attached.append(first.attach)
+            yield exec_pb2.ExecResponse(decided=decision())
+            yield exec_pb2.ExecResponse(gap=exec_pb2.Gap(from_offset=7, to_offset=9))
+            yield exec_pb2.ExecResponse(stdout=b"attached", offset=9)
+            yield exec_pb2.ExecResponse(outcome=outcome(exit_code=5))
+            return
         start = first.start
         self.double.started.append(start)
         arguments = json.loads(start.arguments_json)
@@ -164,7 +177,12 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
         if request.call_id != "c1":
             await fail(context, errors.NotFound("no such call", value=request.call_id))
         call = exec_pb2.Call(
-            call_id="c1", tool="Bash", state=exec_pb2.CALL_STATE_ENDED, outcome=outcome(exit_code=0), retained_to=4
+            session_id=request.session_id,
+            call_id="c1",
+            tool="Bash",
+            state=exec_pb2.CALL_STATE_ENDED,
+            outcome=outcome(exit_code=0),
+            retained_to=4,
         )
         return exec_pb2.GetCallResponse(call=call)
 
@@ -189,7 +207,7 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
         """cat: standard input back, until it is closed."""
         yield decision()
         total = 0
-        async for message in requests:
+        async for message in requests if start.stdin else _nothing():
             if message.WhichOneof("message") == "close_stdin":
                 break
             total += len(message.stdin)
@@ -369,7 +387,8 @@ class DaemonDouble:
 
     def __init__(self, path):
         self.path = path
-        self.opened, self.closed, self.started, self.banned, self.signalled = [], [], [], [], []
+        self.opened, self.closed, self.banned = [], [], []
+        self.started, self.attached, self.signalled = [], [], []
         self.hanging, self.cancelled = asyncio.Event(), asyncio.Event()
         self.largest = 0
         self.holds = True
