@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import functools
 import os
 import signal
 import struct
@@ -31,16 +30,21 @@ class Shell:
     async def start(self, *arguments):
         """A command without a terminal."""
         command = (sys.executable, "-m", "opensafe.cli", *arguments)
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return await asyncio.create_subprocess_exec(*command, env=self.environment, **streams)
+        return await asyncio.create_subprocess_exec(
+            *command,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def on_terminal(self, *arguments):
         """A command on a terminal of its own, and that terminal."""
         ours, theirs = os.openpty()
         resize(ours, 100, 30)
-        command = (sys.executable, "-m", "opensafe.cli", *arguments)
-        # login_tty makes it the controlling terminal, from which SIGWINCH comes.
-        process = subprocess.Popen(command, env=self.environment, preexec_fn=functools.partial(os.login_tty, theirs))
+        # The controlling terminal: from another one no SIGWINCH would come.
+        command = ("setsid", "--ctty", sys.executable, "-m", "opensafe.cli", *arguments)
+        process = subprocess.Popen(command, env=self.environment, stdin=theirs, stdout=theirs, stderr=theirs)
         return process, ours, theirs
 
 
@@ -65,9 +69,7 @@ def shell(daemon, sandbox):
 
 
 async def test_a_program_has_our_terminal_its_keys_and_its_sizes_and_gives_it_back(shell, place):
-    text = (
-        "stty size; trap 'echo winch; stty size' WINCH; trap 'echo caught; exit 3' INT\nwhile true; do sleep 0.1; done"
-    )
+    text = "stty size; trap 'stty size' WINCH; trap 'echo caught; exit 3' INT\nwhile true; do sleep 0.1; done"
     script = await place.script("tty.sh", text)
     process, ours, theirs = shell.on_terminal("run", "-t", "--sandbox", shell.sandbox, "bash", script)
     try:
