@@ -1,7 +1,7 @@
 """One sandbox: its death, seen at once and with its cause, and its pauses.
 
-The sentry and the gofer are watched by pidfd from before the guest runs. A pause is the sentry's: pauses nest in it, a
-second resume would end it, and so who has paused is counted here and nowhere else.
+The sentry and the gofer are watched by pidfd from before the guest runs. Pauses nest in the sentry and a resume too
+many would end it, so what was asked for is counted here; whoever else pauses (a sweep, the monitor) resumes as often.
 """
 
 import asyncio
@@ -112,16 +112,17 @@ class Sandbox:
         try:
             await self._driver.pause(self.sandbox_id)
         except DriverError as error:
-            raise self._astray("pause failed") from error
+            raise await self._astray("pause failed") from error
 
     async def _go_on(self) -> None:
         try:
             await self._driver.resume(self.sandbox_id)
         except DriverError as error:
-            raise self._astray("resume failed") from error
+            raise await self._astray("resume failed") from error
 
-    def _astray(self, cause: str) -> SandboxLost:
-        """Pauses are counted in the sentry: of one that failed nobody knows whether it counts."""
+    async def _astray(self, cause: str) -> SandboxLost:
+        """Of a pause that failed nobody knows whether the sentry counts it. Of one that died the own cause is told."""
+        await asyncio.wait((self.death,), timeout=_DEATH_DEADLINE_S)
         self.end(cause)
         return SandboxLost("the sandbox was ended", value=self.cause)
 
