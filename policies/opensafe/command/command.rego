@@ -133,6 +133,14 @@ everyday contains at if {
 
 _usual(command) if config.programs.ordinary[command.program]
 
+_usual(command) if _local_tool(command)
+
+# What npx starts, where npx itself is ordinary.
+_usual(command) if {
+	"npx" in command.via
+	config.programs.local_tools[command.program]
+}
+
 _usual(command) if {
 	verbs := config.programs.subcommands[command.program]
 	verbs[verb(command)]
@@ -204,7 +212,34 @@ hosts_granted if {
 # METADATA
 # title: Installs
 # description: The command fetches and runs code of others through a package manager.
-installs(command) if config.programs.install_always[command.program]
+installs(command) if {
+	config.programs.install_always[command.program]
+	not _local_tool(command)
+}
+
+# `npx tsc`: a development tool that a project has among its own packages; what else npx runs it may fetch first.
+_local_tool(command) if {
+	command.program == "npx"
+	some at in [_tool_at(command)]
+	_in_project(command, at)
+	every option in array.slice(command.argv, 1, at) { option in _npx_options }
+}
+
+_npx_options := {"--no", "--no-install", "--offline", "--quiet", "-q"}
+
+_in_project(command, at) if config.programs.local_tools[command.argv[at]]
+
+_in_project(command, at) if {
+	contains(command.argv[at], "@") == false
+	some option in array.slice(command.argv, 1, at)
+	option in {"--no", "--no-install", "--offline"}
+}
+
+_tool_at(command) := [at |
+	some at, argument in array.slice(command.argv, 0, 16)
+	at > 0
+	not startswith(argument, "-")
+][0]
 
 installs(command) if {
 	verbs := config.programs.install[command.program]
@@ -453,6 +488,8 @@ _leads(command, at) if config.programs.leading[command.argv[at - 1]] == true
 _option(argument) if config.programs.leading[argument] in {true, false}
 
 _option(argument) if startswith(argument, "-D")
+
+_option(argument) if startswith(argument, "-chdir=")
 
 _option(argument) if {
 	startswith(argument, "--")

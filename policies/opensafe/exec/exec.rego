@@ -89,6 +89,24 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Set-user-id in archives
+# description: An archive whose members are given such a mode when it is made.
+# custom:
+#   id: tool.exec.setuid.deny
+#   severity: critical
+#   threat: E2
+blocks contains hit.block(
+	"tool.exec.setuid.deny", "critical",
+	$"`{_text(item)}` gives members of an archive a set-user-id or set-group-id bit", _text(item),
+	"Write the mode literally, without the s bits.",
+) if {
+	some item in input.call.commands
+	item.program in {"bsdtar", "tar"}
+	some at, argument in item.argv
+	_special(_archive_mode(item.argv, at, argument))
+}
+
+# METADATA
 # title: False names
 # description: >-
 #   A program of a writable directory under the name of one of the system's. Interpreters and tools with subcommands
@@ -356,6 +374,10 @@ _mode_known(item) if {
 	item.program in {"install", "mkdir"}
 	is_array(item.argv)
 }
+
+_archive_mode(_, _, argument) := trim_prefix(argument, "--mode=") if startswith(argument, "--mode=")
+
+_archive_mode(argv, at, "--mode") := argv[at + 1]
 
 _looks_like_mode(argument) if regex.match(`^([0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(,[ugoa]*[-+=][rwxXstugo]*)*)$`, argument)
 

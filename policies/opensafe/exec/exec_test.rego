@@ -453,3 +453,45 @@ test_allow_tool_exec_package_install_review_setup if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`python3`, `setup.py`, `sdist`])]))
 	sample.allowed(verdict, "tool.exec.package.install.review")
 }
+
+test_block_tool_exec_setuid_deny_archive if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`tar`, `--mode=u+s`, `-cf`, `a.tar`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_block_tool_exec_setuid_deny_archive_word if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`tar`, `--mode`, `4755`, `-cf`, `a.tar`, `x`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_archive if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`tar`, `--mode=0644`, `-cf`, `a.tar`, `x`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_package_install_review_local_tool if {
+	item := sample.with_field(sample.command([`tsc`, `-p`, `.`]), {"via": ["npx"]})
+	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `tsc`, `-p`, `.`]), item]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_allow_tool_exec_package_install_review_no_install if {
+	item := sample.with_field(sample.command([`prettier`, `src`]), {"via": ["npx"]})
+	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `--no-install`, `prettier`, `src`]), item]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_review_tool_exec_package_install_review_npx_version if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `tsc@latest`])]))
+	sample.reviewed_by(verdict, "tool.exec.package.install.review")
+}
+
+test_review_tool_exec_package_install_review_npx_package if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `-p`, `evil`, `tsc`])]))
+	sample.reviewed_by(verdict, "tool.exec.package.install.review")
+}
+
+test_review_tool_exec_package_install_review_npx_yes if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `--yes`, `tsc`])]))
+	sample.reviewed_by(verdict, "tool.exec.package.install.review")
+}

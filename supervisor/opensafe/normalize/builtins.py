@@ -35,7 +35,7 @@ _SHOPT_NAMES: Final = frozenset(
 _DECLARES: Final = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _DECLARE_LETTERS: Final = re.compile(r"[-+][aAgpxrfF]+")
 _READ_VALUED: Final = frozenset("adinNptu")
-_EVALUATES: Final = frozenset({"wait", "getopts", "compgen", "complete", "compopt", "bind", "fc", "history", "enable"})
+_EVALUATES: Final = frozenset({"wait", "compgen", "complete", "compopt", "bind", "fc", "history", "enable"})
 _BINARY: Final = frozenset(
     {"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "=~"}
 )
@@ -105,6 +105,7 @@ def _printf(program: str, args: Sequence[Word], state: State) -> None:
 
 
 def _declare(program: str, args: Sequence[Word], state: State) -> None:
+    plain = not any(word.text[:1] in ("-", "+", HOLE) or HOLE in word.text.partition("=")[0] for word in args)
     for word in args:
         if word.text[:1] in ("-", "+"):
             if not _DECLARE_LETTERS.fullmatch(word.text) and not re.fullmatch(r"[-+]([ulnf]|--)", word.text):
@@ -115,7 +116,10 @@ def _declare(program: str, args: Sequence[Word], state: State) -> None:
         name, equals, value = word.text.partition("=")
         if "(" in value[:1]:
             continue
-        _sets(program, word.part(name.removesuffix("+")), state, word.part(value).fixed() if equals else None)
+        given = word.part(value).fixed() if equals else None
+        if plain and _NAME.fullmatch(name) and not changes_behaviour(name, given):
+            continue  # the text mentions the name here, and that is counted
+        _sets(program, word.part(name.removesuffix("+")), state, given)
         if equals and "[$(" in value:
             state.doubt(f"{program} gives a variable a subscript that runs commands")
 
@@ -185,6 +189,11 @@ def _test(program: str, args: Sequence[Word], state: State) -> None:
             state.doubt(f"{program} with a word that may be an operator")
 
 
+def _getopts(program: str, args: Sequence[Word], state: State) -> None:
+    for word in (*args[1:2], Word("OPTARG"), Word("OPTIND")):
+        _sets(program, word, state)
+
+
 def _hash(_program: str, args: Sequence[Word], state: State) -> None:
     if any((word.text[:1] == "-" and word.text != "-r") or HOLE in word.text for word in args):
         state.doubt("a command's name is bound to another file")
@@ -194,7 +203,7 @@ _JUDGES: Final[dict[str, Callable[[str, Sequence[Word], State], None]]] = {
     ".": _source, "[": _test, "declare": _declare, "eval": _source, "export": _export, "hash": _hash, "let": _let,
     "local": _declare, "mapfile": _mapfile, "printf": _printf, "read": _read, "readarray": _mapfile,
     "readonly": _declare, "set": _set, "shift": _shift, "shopt": _shopt, "source": _source, "test": _test,
-    "typeset": _declare, "unset": _unset,
+    "getopts": _getopts, "typeset": _declare, "unset": _unset,
 }  # fmt: skip
 
 _OTHERS: Final = frozenset(
@@ -222,7 +231,6 @@ _OTHERS: Final = frozenset(
         "false",
         "fc",
         "fg",
-        "getopts",
         "help",
         "history",
         "jobs",

@@ -18,9 +18,9 @@ from .interpreters import here_uses
 from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
-from .paths import is_stream, leaves_proc, resolve
+from .paths import ROOTS, is_stream, leaves_proc, resolve
 from .urls import parse_host
-from .word import FED, FED_LINES, FEEDS, HOLE, REF, UNKNOWN, Word
+from .word import FED, FED_LINES, FEEDS, HOLE, NUMBER, REF, TOLD, UNKNOWN, Word
 from .wrappers import Peeled, peel
 
 MAX_COMMANDS: Final = 512
@@ -30,10 +30,22 @@ _MAX_DEPTH: Final = 12
 _MAX_CWDS: Final = 8
 #: A wrapper by name or out of the system's directories; one from elsewhere is a program of its own.
 _IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
+#: By which grep and its like print the names of files alone.
+_LISTS_FILES: Final = re.compile(r"-[a-zA-Z]*[lL][a-zA-Z]*|--files(?:-with-matches|-without-match)?|--name-only")
 _LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
 _PROC_ROOT: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/root/(.+)")
 _REF_FORMAT: Final = re.compile(r"--format=%\((?:refname|objectname)(?::[\w=]+)?\)")
 _QUOTES: Final = re.compile(r"[\\'\"]")
+#: A trap whose operands are variables alone: one that is not set yet is empty, and so no file.
+_CLEANS_UP: Final = re.compile(
+    r"(?:(?:rm(?: -[rfv]+)*(?: --)?|rmdir|kill)(?: \"\$\{?\w+\}?\")+(?: 2> ?/dev/null)?(?: \|\| (?:true|:))?;? ?)+"
+)
+_SHOWN: Final = re.compile(f"{NUMBER}|{TOLD}")
+#: Programs that show what files, git or the system say, and make nothing else of it.
+_SHOWS: Final = frozenset(
+    {"awk", "basename", "cat", "cut", "date", "dirname", "egrep", "fgrep", "git", "grep", "head", "hostname", "id",
+     "jq", "ls", "nproc", "pwd", "realpath", "sed", "sort", "stat", "tail", "tr", "uname", "uniq", "wc", "whoami", "yq"}
+)  # fmt: skip
 _MAX_ITEMS: Final = 64
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
@@ -92,6 +104,8 @@ class Collector:
         self.printed: Sequence[Word] | None = None
         self.numeric: Callable[[str], bool] = lambda _: False
         self._parse = parse
+        self.deferred: list[tuple[Word, str, tuple[str, ...]]] = []
+        self._stack: list[tuple[str, ...]] = []
         self._depth = 0
         self._commands: list[Command] = []
         self._targets: dict[str, dict[Target, None]] = {"read": {}, "write": {}, "delete": {}}
@@ -107,6 +121,31 @@ class Collector:
     @place.setter
     def place(self, place: tuple[tuple[str, ...] | None, tuple[str, ...] | None]) -> None:
         self.cwds, self.if_ok = place
+
+    def shows(self, since: int) -> bool:
+        """Whether all commands listed from `since` on only show what files of the workspace and git say."""
+        told = self._commands[since:]
+        return bool(told) and all(one.program in _SHOWS and not one.assignments and not one.opaque for one in told)
+
+    def forget_directories(self, stack: int) -> None:
+        """Behind code that may or may not have run: what it pushed or popped is not known."""
+        if len(self._stack) != stack:
+            self._stack = []
+
+    def finish(self) -> None:
+        """Walk what traps do at the end, with the variables that the text has set by then."""
+        while self.deferred:
+            self._script(*self.deferred.pop())
+
+    @property
+    def pushed(self) -> int:
+        """How many directories `pushd` put away."""
+        return len(self._stack)
+
+    @property
+    def listed(self) -> int:
+        """How many commands were listed so far."""
+        return len(self._commands)
 
     def listen(self) -> Sequence[Word] | None:
         """From here on `printed` is what a text of its own prints, which nothing feeds; what fed that around it."""
@@ -157,6 +196,8 @@ class Collector:
             self._host(word, scheme, who)
         elif role == "text" and (HOLE in word.text or word.text == "-"):
             self.doubt(f"{who} takes its program from what is not known before the run")
+        elif HOLE in word.text and word.text[0] != HOLE and HOLE not in _SHOWN.sub("", word.text) and role != "text":
+            self._file(role, Word(_SHOWN.sub("*", word.text), glob=True), who)
         elif HOLE in word.text:
             if not word.text.startswith("/dev/fd/"):
                 self.doubt(f"{who} may {role} a path that is not known before the run")
@@ -179,6 +220,8 @@ class Collector:
             except RequestError as error:
                 self.doubt(f"{who}: {error.message}")
                 return
+            if len(self.cwds or ()) > 1 and text[:2] == ".." and path.split("/", 2)[1] not in ROOTS:
+                continue  # there is nothing: it is meant from where the `cd` succeeded
             inner = _PROC_ROOT.match(path)
             if inner is not None:
                 table.setdefault(Target("/" + inner[1]))
@@ -295,6 +338,9 @@ class Collector:
                     )
                 )
         for script in peeled.scripts:
+            if program == "trap" and script.fixed() and not self.repeats and _CLEANS_UP.fullmatch(script.text):
+                self.deferred.append((script, simple.position, via))
+                continue
             before = self.place
             if (simple.assignments or simple.redirects) and not peeled.keeps:
                 self._list(simple, program)  # its text does not show what it carries
@@ -321,7 +367,9 @@ class Collector:
     def _script(self, script: Word, position: str, via: tuple[str, ...]) -> None:
         if HOLE in script.text or script.glob:
             self.doubt(f"{via[-1]} runs a text that is not known before the run")
-        text = script.text.replace(HOLE, "${_}")  # stays a hole, and its surroundings are still listed
+        text = _SHOWN.sub(HOLE, script.text).replace(
+            HOLE, "${_}"
+        )  # stays a hole, and its surroundings are still listed
         self._parse(text, position, via)
 
     def _list(self, simple: Simple, program: str, *, opaque: bool = False) -> None:
@@ -367,14 +415,21 @@ class Collector:
 
     def _change_directory(self, program: str, words: Sequence[Word]) -> None:
         operands = [word for word in words[1:] if not re.fullmatch(r"-[LPe@]+|--", word.text)]
+        moved: tuple[str, ...] | None
         if program == "dirs":
             return
+        if program == "popd" and not words[1:] and self._stack:
+            moved = self._stack.pop()
+            self.if_ok = self.cwds = moved
+            return
         if program == "popd" or (program == "pushd" and not operands):
-            moved = None
+            moved, self._stack = None, []
         elif not operands:
             moved = self._moved(Word("~"))
         else:
             moved = None if operands[0].text[:1] in ("-", "+") or len(operands) > 1 else self._moved(operands[0])
+        if program == "pushd" and not self.repeats and self.cwds is not None:
+            self._stack.append(self.cwds)
         self.if_ok = moved
         self.cwds = None if moved is None or self.cwds is None else _merged(self.cwds, moved)
 
@@ -452,9 +507,27 @@ def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
         operands = [word for word in args if not word.text.startswith("-")]
         plain = not any(re.match(r"-[a-zA-Z]*[efABCm]|--", text) for text in texts)
         return [word._replace(glob=True) for word in operands[1:]] or [Word(".", glob=True)] if plain else None
-    if program == "git" and (texts[:1] == ["ls-files"] or (texts[:1] == ["grep"] and "-l" in texts)):
+    if program == "git" and _git_lists(texts):
         return [Word(".", glob=True)]
+    if program in ("rg", "fd", "fdfind"):
+        lists = any(map(_LISTS_FILES.fullmatch, texts)) if program == "rg" else not {"-x", "-X", "-l"} & set(texts)
+        return [Word(".", glob=True)] if lists and not any(re.match(r"/|~|\.\.", text) for text in texts) else None
     return None
+
+
+def _git_lists(texts: Sequence[str]) -> bool:
+    """Whether git prints names of files of the work tree alone, one in a line."""
+    if texts[:1] == ["ls-files"]:
+        return not any(re.match(r"-s|--stage|-[a-z]*[tvs]|--eol|--format|--debug", text) for text in texts[1:])
+    if texts[:1] == ["grep"]:
+        return any(map(_LISTS_FILES.fullmatch, texts))
+    if texts[:1] == ["ls-tree"]:
+        return "--name-only" in texts
+    if texts[:1] in (["diff"], ["diff-tree"], ["diff-index"], ["diff-files"]):
+        return "--name-only" in texts
+    if texts[:1] in (["show"], ["log"]):
+        return "--name-only" in texts and any(re.fullmatch(r"--(?:pretty|format)=(?:format:)?", text) for text in texts)
+    return False
 
 
 def runs_in_subscript(text: str) -> bool:

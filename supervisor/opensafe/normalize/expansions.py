@@ -9,10 +9,11 @@ from typing import Final
 
 from tree_sitter import Node
 
-from .word import HOLE, REF, UNKNOWN, Scope, Word
+from .word import HOLE, NUMBER, REF, TOLD, UNKNOWN, Scope, Word
 
 _PLAIN: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9])\}?|\$\{([0-9]{1,3})\}")
 _CUT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(%%?|##?)([\w.*/-]+)\}")
+_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?[-=]([\w][\w.,/:+-]*)\}")
 _NUMBERS: Final = frozenset({"$#", "$?", "$$", "$!", "${#}", "${?}", "${$}", "${!}"})
 _HEAD: Final = re.compile(r"\$\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!_-])")
 _KEYS: Final = re.compile(r"\$\{![A-Za-z_][A-Za-z0-9_]*(?:[@*]|\[[@*]\])\}")
@@ -23,7 +24,8 @@ _WITH_OPERAND: Final = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?")
 _SUBSTITUTES: Final = re.compile(rb"\$[({\[]|`|[<>]\(")
 _ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
 _ARITHMETIC: Final = re.compile(
-    r"""\s+ | 0[xX][0-9a-fA-F]+ | [0-9]+(?:\#[0-9a-zA-Z]+)?
+    r"""\s+ | (?P<array>\$\{[A-Za-z_]\w*\[[0-9]\]\}|[A-Za-z_]\w*\[[0-9]\])
+      | 0[xX][0-9a-fA-F]+ | [0-9]+(?:\#[0-9a-zA-Z]+)?
       | (?P<name>\$?[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})
       | \$\{\#(?:[A-Za-z_][A-Za-z0-9_]*|[@*])(?:\[[@*]\])?\} | \$[#?$!] | (?P<position>\$[0-9]|\$\{[0-9]+\})
       | [-+*/%()<>=!&|^~?:,;] | (?P<hole>\0)""",
@@ -59,6 +61,10 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
     source = _text(node, scope)
     plain = _PLAIN.fullmatch(source)
     cut = _CUT.fullmatch(source)
+    default = _DEFAULT.fullmatch(source)
+    if default is not None:
+        value = scope.lookup(default[1]) or (Word(default[2]) if scope.unset(default[1]) else None)
+        return _held(Word(default[2]) if value == Word("") else value, quoted=quoted, number=False)
     if cut is not None:
         whole = scope.lookup(cut[1])
         value = None if whole is None or HOLE in whole.text else _cut(whole, cut[2], cut[3])
@@ -66,11 +72,11 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
     if plain is None:
         check(node, scope)
         if source in _NUMBERS or _LENGTH.fullmatch(source):
-            return Word(HOLE)
+            return Word(NUMBER)
         return Word(HOLE, split=not quoted or "@" in source)
     name = plain[1] or plain[2]
     value = scope.lookup(name)
-    return _held(value, quoted=quoted, number=not quoted and scope.numeric(name))
+    return _held(value, quoted=quoted, number=value is None and scope.numeric(name))
 
 
 def _cut(whole: Word, operator: str, pattern: str) -> Word | None:
@@ -101,7 +107,8 @@ def _held(value: Word | None, *, quoted: bool, number: bool) -> Word:
     if value is not None and value.text.startswith(REF.text):
         return value
     if value is None or HOLE in value.text:
-        return Word(HOLE, split=not quoted and not number)
+        told = value is not None and value.text == TOLD
+        return Word(NUMBER if number else TOLD if told else HOLE, split=not quoted and not number)
     if quoted:
         return value
     if not value.text or any(char in value.text for char in " \t\n*?[\\"):
@@ -177,6 +184,8 @@ def is_plain_arithmetic(text: str, scope: Scope) -> bool:
         if token is None:
             return False
         name, position = token["name"], token["position"]
+        if token["array"] and not scope.numeric(token["array"].strip("${").partition("[")[0]):
+            return False
         if name and not scope.numeric(name.strip("${}")):
             return False
         if position:

@@ -27,7 +27,8 @@ def check_gaps(
     blank = _BLANK_LINES if lines else _BLANK
     for node in nodes:
         start, named = node.start_byte, node.is_named
-        if not named and node.end_byte - start != len(node.type) and node.type != "\n":
+        hides = not named and node.end_byte - start != len(node.type) and node.type != "\n"
+        if hides and not (node.type == "$(" and source[start : node.end_byte].lstrip(b" \t") == b"$("):  # in a string
             doubt("the grammar hides text in an operator")
         if start == end:
             if named and node.type != "process_substitution" and not (glued or redirected or node.type in REDIRECTS):

@@ -5,6 +5,7 @@ verbs for a full table of each: what is held here is each option by which git ru
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -170,7 +171,10 @@ def git(args: Sequence[Word]) -> Iterator[Use]:
     if not rest:
         return
     verb, rest = rest[0].text, rest[1:]
-    if (verb, rest[0].text if rest else "") in _RUNNING_VERBS or (verb, "") in _RUNNING_VERBS:
+    runs = rest[0].text if rest else ""
+    if (verb, runs) == ("bisect", "run") and all(word.fixed() is not None for word in rest):
+        return  # what it runs is listed: see git_scripts
+    if (verb, runs) in _RUNNING_VERBS or (verb, "") in _RUNNING_VERBS:
         yield Use("doubt", Word(f"git {verb} runs a command"))
     if verb == "config":
         yield from _config(rest)
@@ -236,7 +240,7 @@ def git_scripts(words: Sequence[Word]) -> list[Word]:
             found.append(words[at + 1])
         elif word.text in ("run", "foreach") and texts[at - 1] in ("bisect", "submodule"):
             rest = [text for text in texts[at + 1 :] if text != "--recursive"]
-            found.append(Word(" ".join(rest)))
+            found.append(Word(shlex.join(rest) if HOLE not in "".join(rest) else " ".join(rest)))
     return [script for script in found if script.text and "\n" not in script.text]
 
 

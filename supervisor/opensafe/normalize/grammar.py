@@ -14,12 +14,12 @@ from .builtins import is_builtin
 from .commands import Collector, Simple, runs_in_subscript
 from .conditions import check_counted, check_subscript, flatten, splits
 from .environment import changes_behaviour
-from .expansions import arithmetic, check, counts, descend, is_plain_arithmetic
+from .expansions import arithmetic, check, counts, descend, is_plain_arithmetic, printed_name
 from .gaps import REDIRECTS, check_gaps
 from .names import Names, Surroundings
 from .redirections import Redirection, read_redirect
 from .syntax import assigned, at_top, gap, in_loop, join, leaves
-from .word import HOLE, REF, UNKNOWN, Word
+from .word import HOLE, NUMBER, REF, TOLD, UNKNOWN, Word
 from .words import read_word, read_words
 from .wrappers import peel
 
@@ -36,8 +36,15 @@ _SHELL_SETS: Final = re.compile(
     r"|MAPFILE|OLDPWD|OPTARG|OPTERR|OPTIND|OSTYPE|PIPESTATUS|PPID|PWD|RANDOM|READLINE.*|REPLY|SECONDS|SHELLOPTS|SHLVL"
     r"|SRANDOM|UID"
 )
+_ERREXIT: Final = re.compile(rb"(?:#[^\n]*\n|\s)*set -(?:[a-zA-Z]*e|o errexit)")
+_NO_ERREXIT: Final = re.compile(rb"set \+|shopt|\beval\b|\bsource\b|(?:^|[;&\s])\. ")
+#: Names of which a variable may hold any, and none of them is what secrets are called.
+_PLAIN_VALUE: Final = re.compile(
+    r"(?![\w./+-]*(?:id_|\.\.|secret|token|passw|shadow|credential|key|\.env|histor))\w[\w.+-]*(?:/\w[\w.+-]*)*"
+)
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _READS_LINES: Final = re.compile(rb"while (?:IFS= )?read -r (?:-d '' )?([a-z_][a-z_0-9]*) *[;\n]")
+_READS_ARRAY: Final = re.compile(rb"(?:mapfile|readarray) -t ([a-z_][a-z_0-9]*) ")
 _PLAIN_NAME: Final = re.compile(r"\w[\w.-]*")
 _TEMPORARY: Final = re.compile(
     rb"\$\(mktemp(?: -d)?(?: (?:-t )?(?:/tmp/[\w-]+\.?|(?<=-t )[\w-]+\.?)X{3,}[\w.]*)?\)|`mktemp(?: -d)?`"
@@ -66,6 +73,8 @@ class Text(Names):
     def __init__(self, walk: Walk, source: bytes, via: tuple[str, ...], *, is_bash: bool) -> None:
         super().__init__(source, walk, walk.collector)
         self.is_bash = is_bash
+        self.told = False
+        self._shown: Sequence[Word] | None = None
         self._walk = walk
         self._via = via
         self.later = via[-1:] in (("trap",), ("eval",))  # in the same shell, so with its variables
@@ -79,13 +88,20 @@ class Text(Names):
     def nested(self, node: Node) -> None:
         """A substitution; what backquotes hide behind backslashes is taken out of them and parsed again."""
         before = self._collector.place
+        since = self._collector.listed
         text = self.source[node.start_byte : node.end_byte]
         if text[:1] == b"`" and re.search(rb"\\[`$\\\"]", text):
             self._collector.place = before
             self._backquoted(node, text)
         else:
+            feed = self._collector.listen()
             self.statements(node.children, "substitution")
+            self._collector.feed = feed
+            inner = node.named_children
+            alone = len(inner) == 1 and inner[0].type in ("command", "pipeline") and not self.mentions("IFS")
+            self._shown = self._collector.printed if alone else None
         self._collector.place = before
+        self.told = self._collector.shows(since)
 
     def _listed(self, node: Node) -> Sequence[Word]:
         """The words of an unquoted substitution: the paths it lists, as xargs would take them, or what is not known."""
@@ -97,7 +113,11 @@ class Text(Names):
         alone = len(inner) == 1 and inner[0].type in ("command", "pipeline")
         if alone and collector.printed is not None and not self.mentions("IFS"):
             return collector.printed
-        return [Word(HOLE, split=not counts(node, self))]
+        name = printed_name(node, self)
+        if name is not None:
+            return [name]
+        number = counts(node, self)
+        return [Word(NUMBER if number else TOLD if self.told else HOLE, split=not number)]
 
     def _backquoted(self, node: Node, text: bytes) -> None:
         closing = _BACKQUOTED.match(self.source, node.start_byte)
@@ -130,6 +150,8 @@ class Text(Names):
             name, body = self._uncalled.popitem()
             self._collector.cwds = self._collector.if_ok = None
             self._body(name, body, None)
+        if not self._via:
+            self._collector.finish()
 
     def statements(self, nodes: Sequence[Node], position: str, *, whole: bool = True) -> None:
         """A list of statements; one followed by `&` runs in the background."""
@@ -141,9 +163,20 @@ class Text(Names):
                 continue
             background = at < last and nodes[at + 1].type == "&"
             before = self._collector.place
+            self._collector.if_ok = self._collector.cwds
             self.statement(node, "background" if background else position)
+            if node.type == "command" and self._ends_on_errors(node, position):
+                self._collector.cwds = self._collector.if_ok
             if background:
                 self._collector.place = before
+
+    def _ends_on_errors(self, node: Node, position: str) -> bool:
+        """Whether `set -e` ends the text where this command fails."""
+        parent = node.parent
+        if parent is not None and parent.type == "subshell":
+            parent = parent.parent
+        top = parent is not None and parent.type == "program" and position == "top" and not self._via
+        return top and _ERREXIT.match(self.source) is not None and _NO_ERREXIT.search(self.source) is None
 
     def statement(self, node: Node, position: str) -> None:
         """One statement of any type; what is not known here is a doubt and is searched all the same."""
@@ -267,12 +300,14 @@ class Text(Names):
         collector = self._collector
         before = collector.cwds
         joined = before
+        stack = collector.pushed
         for child in node.children:
             if child.is_named:
                 if child.type in ("elif_clause", "else_clause"):
                     collector.cwds = before
                 self.statement(child, "condition")
                 joined = join(joined, collector.cwds)
+        collector.forget_directories(stack)
         collector.cwds = joined
 
     def _loop(self, node: Node) -> None:
@@ -383,6 +418,7 @@ class Text(Names):
 
     def _body(self, name: str, body: Node, arguments: Sequence[Word] | None) -> None:
         outer, self._given = self._given, arguments
+        around, self._local = self._local, {}
         self._running.append(name)
         if arguments is None:
             self._collector.repeats += 1
@@ -390,7 +426,7 @@ class Text(Names):
         if arguments is None:
             self._collector.repeats -= 1
         self._running.pop()
-        self._given = outer
+        self._given, self._local = outer, around
 
     def _call(self, words: Sequence[Word], rest: Simple) -> bool:
         """Whether the words call a function of this text for sure; its body is walked with its arguments then."""
@@ -424,23 +460,35 @@ class Text(Names):
                     first = self._known.get(name, UNKNOWN) is UNKNOWN or name in self._within
                     self._within.append(name)
                 self._known[name] = value if first else UNKNOWN
+                if not self._via and position in ("top", "condition") and not _SHELL_SETS.fullmatch(name):
+                    self._one_of(name, value)
         self._collector.command(Simple((), found, (), position, self._via))
+
+    def _one_of(self, name: str, value: Word) -> None:
+        """Count an assignment of a plain name: where all of them are, the variable holds one name."""
+        if value.fixed() is not None and _PLAIN_VALUE.fullmatch(value.text):
+            self._plain[name] += 1
 
     def _declaration(self, node: Node, position: str) -> None:
         words: list[Word] = []
         found: dict[str, Word] = {}
+        local: dict[str, Word] = {}
         check_gaps(self.source, node.children, self.doubt)
         for child in node.children:
             if child.type == "variable_assignment":
                 name, value = self._assignment(child)
                 found[name] = value
-                self._known[name] = UNKNOWN
+                top = position == "top" and at_top(node) and name not in self._known and node.child_count == 2
+                self._known[name] = value if top and not self._via and not _SHELL_SETS.fullmatch(name) else UNKNOWN
                 words.append(assigned(name, value))
+                if self._running and self.slice(node.children[0]) == "local" and node.child_count == 2:
+                    local[name] = value
             elif not child.is_named:
                 words.append(Word(child.type))
             else:
                 words += read_words(child, self)
         self._collector.command(Simple(words, found, (), position, self._via))
+        self._local.update(local)
 
     def _assignment(self, node: Node) -> tuple[str, Word]:
         target = node.child_by_field_name("name")
@@ -559,8 +607,11 @@ class Text(Names):
         nodes, words = tail
         redirects: list[Redirection] = []
         extra = list(words)
+        self._shown = None
         for node in nodes:
             read_redirect(self, node, redirects, extra, position)
+        if body is not None and [op for op, _, _ in redirects] == ["<"]:
+            self._read_from(body, nodes[-1].named_children[-1:])
         if body is None:
             self._collector.command(Simple(extra, {}, redirects, position, self._via))
         elif body.type == "command":
@@ -572,6 +623,19 @@ class Text(Names):
                 self.doubt("words behind a redirection of a compound command")
                 self._collector.command(Simple(extra, {}, redirects, position, self._via))
             self.statement(body, position)
+            self._fed.clear()
+
+    def _read_from(self, body: Node, source: Sequence[Node]) -> None:
+        """A loop over lines, or an array of them, out of a process substitution that lists paths."""
+        shown = self._shown
+        if shown is None or len(shown) != 1 or [node.type for node in source] != ["process_substitution"]:
+            return
+        reads = _READS_LINES.match(self.source, body.start_byte) if body.type == "while_statement" else None
+        if reads is not None:
+            self._fed[reads[1].decode()] = shown[0]
+        array = _READS_ARRAY.match(self.source, body.start_byte)
+        if array is not None and at_top(body.parent or body):
+            self._mapped[array[1].decode()] = shown
 
     def _test(self, node: Node, position: str) -> None:
         """`[ … ]` and `[[ … ]]`, listed as the command `[` or `[[` with its words."""

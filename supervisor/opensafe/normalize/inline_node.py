@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from .literals import names_file
 from .options import Use
 from .word import Word
 
@@ -77,9 +78,6 @@ _COPIES: Final = _words("copyFile copyFileSync cp cpSync rename renameSync")
 _CHANGES: Final = _words("""chmodSync chownSync chmod chown lchownSync mkdtempSync openSync open watch watchFile""")
 _HIDES: Final = _words("""fromCharCode fromCodePoint atob unescape decodeURIComponent decodeURI reverse""")
 _ENCODED: Final = re.compile(r"""['"](?:base64(?:url)?|hex|latin1|binary)['"]|\\[xu][0-9a-fA-F{]""")
-_PATH: Final = re.compile(
-    r"(?:~|\.{0,2})/[^\s<>|;]{1,200}|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]+/[\w./-]+|id_\w+|[A-Z]\w*file"
-)
 
 
 class _NotModelledError(Exception):
@@ -112,7 +110,7 @@ class _Reader:
         _require("delete" not in self._unknown and not (self._unknown and hidden))
         yield from self._uses
         for text in self._literals:
-            if len(text) <= 256 and _PATH.fullmatch(text):
+            if names_file(text):
                 yield Use("read", Word(text))
                 if "write" in self._unknown:
                     yield Use("write", Word(text))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, Final
 
+from .literals import names_file
 from .options import Role, Use
 from .python_names import (
     ATTRIBUTES,
@@ -32,10 +33,6 @@ from .word import HOLE, Word
 _MAX_VALUES: Final = 16
 _MAX_TEXT: Final = 1024
 _MAX_DEPTH: Final = 12
-_PATH: Final = re.compile(
-    r"(?:~|\.{0,2})/[^\s<>|;]{1,200}|~|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]+/[\w./-]+"
-    r"|id_\w+|[A-Z]\w*file"
-)
 _DUNDER: Final = re.compile(r"__\w+?__")
 _STR_METHODS: Final = frozenset(
     {"capitalize", "format", "join", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "strip",
@@ -239,7 +236,7 @@ class _Reader:
             _require(name not in MEMBERS or f"{base}.{name}" in MODULES)
 
     def _literal(self, text: str) -> None:
-        if len(text) <= 256 and _PATH.fullmatch(text) and "://" not in text:
+        if names_file(text):
             self._literals.setdefault(text)
 
     # Calls

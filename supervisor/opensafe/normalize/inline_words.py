@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from .literals import names_file
 from .options import Use
 from .word import Word
 
@@ -39,8 +40,7 @@ _PERL: Final = _Language(
         syswrite DynaLoader Socket IO LWP Net IPC Inline Storable Safe Opcode Proc""",
         r"`|\bHTTP::|\bFile::(?:Path|Copy|Temp|Find)|&\s*[\{$]|->\s*[\{$]?\s*\$|->\s*(?:can|import)\b|\*\s*\{"
         r"|\$\s*\{\s*['\"]|@\s*\{\s*['\"]|\(\?\??\{|<(?!\$\w+>)[\$*~./\w]*[*?/.$][^>\s]*>|<<>>|\bdo\s*[^\s{]|\bdo\s+[^{]"
-        r"|\bs\s*([^\s\w{(\[<])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[a-df-z]*e"
-        r"|\bs\s*[{(\[<](?=.*[})\]>][a-df-z]*e[a-z]*\s*(?:;|\}|\Z))|\$\^[IFXO]|__DATA__|(?<!&)&\w+"
+        r"|[^\s\w][a-df-z]*e[a-df-z]*e[a-z]*\s*(?:;|\}|\Z|\)|\bif\b|\bfor)|\$\^[IFXO]|__DATA__|(?<!&)&\w+"
         r"|@ARGV\s*=|(?:push|unshift|splice)\s*\(?\s*@ARGV|\$ARGV\s*=|\bARGV\s*,",
     ),
     re.compile(
@@ -129,7 +129,7 @@ def word_uses(language: str, code: str) -> list[Use] | None:
     rest = kind.files.sub("(", rest)
     if kind.harmful.search(rest):
         return None
-    return uses + [Use("read", Word(found["path"])) for found in _PATHS.finditer(rest)]
+    return uses + [Use("read", Word(found["path"])) for found in _PATHS.finditer(rest) if names_file(found["path"])]
 
 
 def module_allowed(language: str, name: str) -> bool:

@@ -38,6 +38,7 @@ _WRITES: Final = re.compile(
     r"\b(?:open|fopen|File\.open)\s*\(\s*" + _LITERAL + r"\s*,\s*['\"][wa>]"
     r"|\b(?:writeFile\w*|appendFile\w*|createWriteStream|file_put_contents|File\.write)\s*\(\s*" + _LITERAL
 )
+_SED_RUNS: Final = re.compile(r"\A[0-9$]*(?:/[^/\n]*/)?\s*e\s+([^\n]+)")
 _PATH: Final = re.compile(
     r"""['"]((?:~|\.{0,2})/[^'"\s<>|;]{1,200}|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]*/[\w./-]+)['"]"""
 )
@@ -45,7 +46,7 @@ _PATH: Final = re.compile(
 
 def runs_code(program: str) -> bool:
     """Whether a program takes code whose mentions are worth a look."""
-    return program in _AWKS or is_interpreter(program)
+    return program in _AWKS or program == "sed" or is_interpreter(program)
 
 
 def mentioned(code: str) -> Iterator[Use]:
@@ -53,7 +54,7 @@ def mentioned(code: str) -> Iterator[Use]:
     if len(code) > _MAX_CODE or (".exec(" in code and "child_process" not in code):
         return
     for role, patterns in (
-        ("text", (_RUNS, _PIPES, _PIPED, _BACKQUOTED, _BRACED)),
+        ("text", (_SED_RUNS, _RUNS, _PIPES, _PIPED, _BACKQUOTED, _BRACED)),
         ("delete", (_DELETES,)),
         ("write", (_WRITES,)),
     ):

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from .commands import Collector
-from .word import Word
+from .word import UNKNOWN, Word
 
-_NAME: Final = re.compile(rb"(?<!-type )(?<![./\\])\b[A-Za-z0-9_]+")
-_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]))")
+_NAME: Final = re.compile(rb"(?<!-type )(?<!\w-)(?<![./\\])(?<!\s-(?=[a-zA-Z][\s)\"']))\b[A-Za-z0-9_]+")
+_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]|:?[-+][\w.,/:+-]*\}))")
+#: What echo prints between double quotes; a word in it is none of the shell's names.
+_ECHOED: Final = re.compile(rb"(?:\A|[;\n]|&&|\|\||\bthen|\bdo|\belse)\s*echo (?:-e )?\"([^\"`\\\n]*)\"")
+_TOLD_WORD: Final = re.compile(rb"(?<![\w$./\\{(\[-])\b[A-Za-z0-9_]+(?![\w=\[+])")
+_SAME: Final = re.compile(rb"\b([A-Za-z_]\w*)=\"?\$\{?\1\}?\"?(?=[\s;&|)]|\Z)")
 _NUMERIC_VALUE: Final = (
     rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$(?:SECONDS|EPOCHSECONDS|RANDOM)(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
-    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|nproc|date\s+\+%s|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
+    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|nproc|date\s+\+%s|stat\s+-c\s*'?%[sYaXZ]'?\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
 _REDEFINED: Final = re.compile(
@@ -27,6 +31,9 @@ _SETS_LATER: Final = re.compile(
     rb"(?:^|[;&|\n({]\s*|\b(?:do|then|else|while)\s+|IFS=\S*\s+)(?:\.|source|eval|read|readarray|mapfile|printf\s+-v)\s"
 )
 _MAX_NUMBERS: Final = 64
+_MATCHED: Final = re.compile(rb"=~\s*([^\n]*?)\s*\]\]")
+_DIGITS: Final = re.compile(rb"\((?:\[0-9\]|\[\[:digit:\]\])[+*]?\)")
+_GROUP: Final = re.compile(rb"\((?!\?)[^()]*\)")
 
 
 class Surroundings(Protocol):
@@ -34,6 +41,9 @@ class Surroundings(Protocol):
 
     def inherited(self, name: str, scope: "Names") -> Word | None:
         """A variable's value from outside the text."""
+
+    def unset_outside(self, name: str, scope: "Names") -> bool:
+        """Whether no text around the one that asks, nor the environment, sets a variable."""
 
     def holds_number(self, name: str, scope: "Names") -> bool:
         """Whether a variable holds a plain number or nothing, by all texts that may set it."""
@@ -48,6 +58,9 @@ class Names:
         self._collector = collector
         self._known: dict[str, Word] = {}
         self._fed: dict[str, Word] = {}
+        self._plain: Counter[str] = Counter()
+        self._mapped: dict[str, Sequence[Word]] = {}
+        self._local: dict[str, Word] = {}
         self._arrays: dict[str, Sequence[Word]] = {}
         self._given: Sequence[Word] | None = None
         self._mentions: Counter[bytes] | None = None
@@ -63,18 +76,37 @@ class Names:
             return None if given is None or name == "0" else ([*given, *[Word("")] * 10])[int(name) - 1]
         if name in self._fed and self.mentions(name) == 1:
             return self._fed[name]
+        if name in self._local:
+            return self._local[name] if self.mentions(name) == 1 else None
         if self.mentions("IFS") or "names" in lost or f"${name}" in lost:
             return None
         value = self._known.get(name)
         if value is None:
             return self._surroundings.inherited(name, self)
-        return value if self.mentions(name) == 1 else None
+        if self.mentions(name) == 1 and (value != UNKNOWN or not self._plain[name]):
+            return value
+        several = self._plain[name]
+        return Word("*", glob=True) if several and several == self.mentions(name) else None
+
+    def unset(self, name: str) -> bool:
+        """Whether neither the call's environment nor the text sets the name, but for what is being read."""
+        lost = self._collector.lost
+        own = self.assigning == name and not self._collector.repeats
+        return (
+            "names" not in lost
+            and f"${name}" not in lost
+            and name not in self._known
+            and self.mentions(name) == own
+            and not _SETS_LATER.search(self.source)
+            and self._surroundings.unset_outside(name, self)
+        )
 
     def array(self, name: str) -> Sequence[Word] | None:
         """The items of an array that is set once, at the top, and only expanded as a whole behind that."""
         lost = self._collector.lost
-        items = self._arrays.get(name)
-        if items is None or "names" in lost or f"${name}" in lost:
+        mapped = self._mapped.get(name)
+        items = self._arrays.get(name) if mapped is None else mapped
+        if items is None or "names" in lost or (mapped is None and f"${name}" in lost):
             return None
         whole = len(re.findall(rb"\$\{#?" + name.encode() + rb"\[[@*]\]\}", self.source))
         return items if self.mentions(name) == 1 + whole else None
@@ -109,6 +141,9 @@ class Names:
         lost = self._collector.lost
         if "names" in lost or f"${name}" in lost or self.redefines:
             return False
+        if name == "BASH_REMATCH":
+            groups = [group for match in _MATCHED.findall(self.source) for group in _GROUP.findall(match)]
+            return bool(groups) and all(map(_DIGITS.fullmatch, groups))
         return self._surroundings.holds_number(name, self)
 
     def only_counts(self, name: str) -> bool:
@@ -118,7 +153,10 @@ class Names:
             if len(self._numeric) >= _MAX_NUMBERS:
                 return False
             word = re.escape(name.encode())
-            numbers = len(re.findall(rb"(?:^|[\s;&|({])" + word + rb"\+?=(?=" + _NUMERIC_VALUE + rb")", self.source))
+            declared = len(re.findall(rb"\b(?:local|declare)(?: \w+)* " + word + rb"(?=[;\s]|\Z)", self.source))
+            numbers = declared + len(
+                re.findall(rb"(?:^|[\s;&|({])" + word + rb"\+?=(?=" + _NUMERIC_VALUE + rb")", self.source)
+            )
             loops = len(
                 re.findall(
                     rb"\bfor " + word + rb" in (?:[0-9]+ ?|\{[0-9]+\.\.[0-9]+\}|\$\(seq [0-9 ]+\))+(?=[;\n])",
@@ -140,5 +178,8 @@ class Names:
         if self._mentions is None:
             counts = Counter(_NAME.findall(self.source))
             counts.subtract(plain or braced for plain, braced in _PLAIN.findall(self.source))
+            counts.subtract(_SAME.findall(self.source))
+            for told in _ECHOED.findall(self.source):
+                counts.subtract(_TOLD_WORD.findall(told))
             self._mentions = counts
         return self._mentions[name.encode()]

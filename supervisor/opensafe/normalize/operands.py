@@ -94,6 +94,7 @@ _SILENT: Final = frozenset(
      "expr", "false", "fgrep", "grep", "jq", "local", "printf", "readonly", "rg", "sed", "test", "tr", "true",
      "typeset", "zgrep"}
 )  # fmt: skip
+_LABELS: Final = frozenset({"bazel", "bazelisk", "buck", "buck2", "pants", "please"})  # `//a:b` is no path
 _WRITES_PLACE: Final = frozenset({"cp", "mv", "ln", "install"})
 _WRITES_BY_OPTION: Final = frozenset(
     {"c++", "cc", "clang", "clang++", "file", "g++", "gcc", "ld", "less", "rustc", "wget", "wget2",
@@ -113,7 +114,7 @@ def uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
     elif is_interpreter(program):
         yield from interpreter_uses(program, args)
     else:
-        yield from path_like(args)
+        yield from path_like([word for word in args if program not in _LABELS or word.text[:2] != "//"])
     if program not in _SILENT and program not in ("curl", "wget", "wget2"):
         yield from _urls(program, args)
 

@@ -45,6 +45,11 @@ def resolve(path: str, cwd: str) -> str:
     return "/" + "/".join(parts)
 
 
+#: What stands at the root of the guest.
+ROOTS: Final = frozenset(
+    {"bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt", "proc", "root",
+     "run", "sbin", "srv", "sys", "tmp", "usr", "var", "workspace"}
+)  # fmt: skip
 _STREAM: Final = re.compile(
     r"/dev/(?:null|zero|full|stdin|stdout|stderr|tty|random|urandom|fd/\d+)|/proc/(?:self|thread-self)/fd/\d+"
 )

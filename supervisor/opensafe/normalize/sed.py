@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from .options import Use, read_options, table
-from .word import HOLE, Word
+from .word import HOLE, NUMBER, TOLD, Word
 
 _OPTIONS: Final = table(
     "-nErsuzb e: f:t i= l: quiet silent debug expression: file:t in-place= line-length: null-data posix "
@@ -39,10 +39,11 @@ def sed(args: Sequence[Word]) -> Iterator[Use]:
     scripts = [value for name, value in parsed.options if name in ("e", "expression") and value is not None]
     if not scripts and not any(name in ("f", "file") for name, _ in parsed.options) and operands:
         scripts = [operands.pop(0)]
-    if any(script.fixed() is None for script in scripts):
+    texts = ["" if script.glob else _filled(script.text) for script in scripts]
+    if any(script.glob for script in scripts):
         yield Use("doubt", Word("a script that is not known before the run"))
     else:
-        yield from script_uses("\n".join(script.text for script in scripts))
+        yield from script_uses("\n".join(texts))
     suffixes = [value for name, value in parsed.options if name in ("i", "in-place")]
     for word in operands:
         yield Use("read", word)
@@ -53,6 +54,15 @@ def sed(args: Sequence[Word]) -> Iterator[Use]:
             yield Use("doubt", Word("a backup suffix that names another place"))
         elif suffix is not None and suffix.text:
             yield from (Use("write", word.part(word.text + suffix.text)) for word in operands)
+
+
+def _filled(script: str) -> str:
+    """The script with a number for what holds one, and with a word for a line that files or git show.
+
+    Where such a word stands in a pattern or a replacement, that is as good as a script of the workspace; elsewhere it
+    is no command.
+    """
+    return script.replace(NUMBER, "1").replace(TOLD, "_") if script[:1] != HOLE or script[:2] == NUMBER else script
 
 
 def script_uses(script: str) -> Iterator[Use]:

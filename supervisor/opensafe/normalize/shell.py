@@ -38,6 +38,8 @@ _GLUED_CONTINUATION: Final = re.compile(r"[^\s\\;&|(]\\\n\S|\\\\\n")
 _KEEPS_CONTINUATION: Final = re.compile(r"'|#|<<|\\\\\n")  # without these bash drops every backslash-newline
 _HERE_DOCUMENT: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:(?:.*\n)*?[ \t]*\2(?=\n|\Z)|.*\Z)")
 _HERE_START: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
+_TIMED: Final = re.compile(r"(\A|[\n;&|(]\s*|\bdo |\bthen )time(?: -p)?(?= +(?:for|while|until|if|case|\{|\(\()\s)")
+_LITERAL_DOCUMENT: Final = re.compile(r"(?s)\A[^'\"`\\#]*?<<-?[ \t]*(['\"])(\w+)\1[^\n'\"`\\]*\n.*?\n[ \t]*\2(?=\n|\Z)")
 _SOCKET: Final = re.compile(r"/dev/(?:tcp|udp)/[A-Za-z0-9_.:-]+/[A-Za-z0-9]+")
 _NUMBER: Final = re.compile(r"(?:-?[0-9]{1,18})?")
 _BASH: Final = frozenset({"bash", "rbash", "eval", "trap", "coproc"})
@@ -157,7 +159,10 @@ class _Walk:
             text = _CONTROL.sub(" ", text)
         if "\\\n" in text and not _KEEPS_CONTINUATION.search(text):
             text = text.replace("\\\n", "")
-        if "\\\n" in text and _GLUED_CONTINUATION.search(text):
+        timed = _TIMED.search(text)
+        if timed is not None and not re.search(r"['\"`#\\]|<<", text[: timed.start()]):
+            text = text[: timed.end(1)] + " " * (timed.end() - timed.end(1)) + text[timed.end() :]
+        if "\\\n" in text and _GLUED_CONTINUATION.search(_LITERAL_DOCUMENT.sub("", text)):
             collector.doubt("a line continuation joins two words or follows a backslash")
         for found in _SOCKET.finditer(text):
             collector.use(Use("read", Word(found[0])), "a socket path")
@@ -226,6 +231,10 @@ class _Walk:
         if value is None or (mentions and not own):
             return None
         return Word(value)
+
+    def unset_outside(self, name: str, scope: Names) -> bool:
+        """Whether no text around `scope`, nor the environment, sets a variable."""
+        return name not in self._env and not any(other.mentions(name) for other in self._scopes if other is not scope)
 
     def holds_number(self, name: str, scope: Names) -> bool:
         """Whether a variable holds a plain number or nothing: at the start, and by all texts that may set it."""

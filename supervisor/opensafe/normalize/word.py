@@ -48,9 +48,13 @@ class Scope(Protocol):
     source: bytes
     is_bash: bool  # another shell expands no braces
     redefines: bool  # a function may stand for one of the programs that print numbers
+    told: bool  # the substitution met last only shows what files of the workspace and git say
 
     def lookup(self, name: str) -> Word | None:
         """The value of a variable or positional parameter, where it is known."""
+
+    def unset(self, name: str) -> bool:
+        """Whether a variable holds nothing where it is read: neither the call nor the text sets it before."""
 
     def numeric(self, name: str) -> bool:
         """Whether a variable holds nothing but a plain number, or nothing, whenever it is read."""
@@ -71,6 +75,10 @@ class Scope(Protocol):
         """Something could not be understood."""
 
 
+NUMBER: Final = HOLE + "\x01"
+"""A hole that holds a plain number. No accepted text has these characters."""
+TOLD: Final = HOLE + "\x02"
+"""A hole that holds what a command prints that only shows what the workspace's files and git say."""
 REF: Final = Word("ref" + HOLE)
 """A name that git prints: one word, and no option."""
 FED: Final = Word(HOLE, glob=True, split=True)

@@ -8,7 +8,7 @@ from typing import Final
 from tree_sitter import Node
 
 from .expansions import arithmetic, counts, descend, expand, printed_name
-from .word import HOLE, UNKNOWN, Scope, Word
+from .word import HOLE, NUMBER, TOLD, UNKNOWN, Scope, Word
 
 _MAX_BRACES: Final = 64
 _MAX_BRACED: Final = 256
@@ -144,8 +144,9 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
             if tame is not None:
                 pieces.add(tame)
             else:
-                pieces.out.append(HOLE)
-                pieces.split |= not counts(node, scope)
+                number = counts(node, scope)
+                pieces.out.append(NUMBER if number else TOLD if scope.told else HOLE)
+                pieces.split |= not number
         case "process_substitution":
             scope.nested(node)
             pieces.out.append("/dev/fd/" + HOLE)
@@ -196,11 +197,13 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
                 tame = printed_name(child, scope)
                 if tame is not None:
                     pieces.add(tame)
+                elif counts(child, scope):
+                    pieces.out.append(NUMBER)
                 else:
-                    pieces.hole(quoted=True)
+                    pieces.out.append(TOLD if scope.told else HOLE)
             case "arithmetic_expansion":
                 arithmetic(child, scope)
-                pieces.hole(quoted=True)
+                pieces.out.append(NUMBER)
             case _:
                 scope.doubt(f"unexpected {kind} in double quotes")
                 descend(child, scope)

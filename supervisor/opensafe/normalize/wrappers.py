@@ -103,7 +103,7 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
     "ssh-agent": _Wrapper("aEt", "cDdks", keeps=True),
     "sshpass": _Wrapper("fdpP", "ev"),
     "entr": _Wrapper("", "acdnprsxz", keeps=True),
-    "npx": _Wrapper("pc", "yq", "package call", "yes no", keeps=True),
+    "npx": _Wrapper("pcw", "yq", "package call workspace", "yes no no-install offline quiet", keeps=True),
     "bunx": _Wrapper(keeps=True),
     "pipx": _Wrapper(keeps=True, skip=1),
     "poetry": _Wrapper(keeps=True, skip=1),
