@@ -210,7 +210,7 @@ class Warden:
         state = State(layout.state / "warden.db")
         stack.callback(state.close)
         runsc, driver = Runsc(layout), ControlDriver(layout)
-        self._removed = await reconcile.reconcile(layout, hierarchies, state, runsc)
+        self._removed = await reconcile.reconcile(layout, hierarchies, state)
 
         self._segments = Segments(layout.state / "audit", account.pw_gid)
         stack.callback(self._segments.close)

@@ -17,7 +17,6 @@ import msgspec
 
 from ...errors import (
     Conflict,
-    DriverError,
     InvalidArgument,
     LimitExceeded,
     NotFound,
@@ -172,10 +171,10 @@ class Lifecycle:
             raise Conflict("the sandbox is being deleted", value=sandbox.sandbox_id)
         sandbox.deleting = True
         try:
-            await remove(self._layout, self._hierarchies, self._runsc, sandbox.sandbox_id)
+            await remove(self._layout, self._hierarchies, sandbox.sandbox_id)
             if not sandbox.death.done():
                 sandbox.death.set_result("killed")
-        except (DriverError, OSError, TimeoutError) as error:
+        except (OSError, TimeoutError) as error:
             # It stays listed, as lost, and can be deleted again; the next start of the daemon tries as well.
             sandbox.deleting = False
             sandbox.end("not removed")
@@ -212,19 +211,19 @@ class Lifecycle:
         (bundle / "config.json").write_bytes(msgspec.json.encode(spec.oci_spec(wanted, places)))
 
 
-async def remove(layout: Layout, hierarchies: Hierarchies, runsc: Runsc, sandbox_id: str) -> list[str]:
+async def remove(layout: Layout, hierarchies: Hierarchies, sandbox_id: str) -> list[str]:
     """Remove every object of one sandbox, whichever of them exist. Returns what there was.
 
-    Raises DriverError, OSError or TimeoutError at the first that can't be removed; the call can be repeated.
+    runsc has no part in it: `runsc delete` kills the number that its state file names, and that may be another
+    process's by now. Raises OSError or TimeoutError at the first that can't be removed; the call can be repeated.
     """
     removed: list[str] = []
-    # Processes first: what they hold is busy. runsc has nothing to signal then and only cleans up its files.
+    # Processes first: what they hold is busy.
     if await hierarchies.group(sandbox_id).remove():
         removed.append(f"cgroup {sandbox_id}")
-    if any(layout.runsc_root.glob(f"*{sandbox_id}*")):
-        await runsc.delete(sandbox_id)
-        for left in layout.runsc_root.glob(f"*{sandbox_id}*"):
-            left.unlink()
+    if left := list(layout.runsc_root.glob(f"*{sandbox_id}*")):
+        for path in left:
+            path.unlink(missing_ok=True)
         removed.append(f"container {sandbox_id}")
     if namespaces.remove(layout.namespace(sandbox_id)):
         removed.append(f"netns {sandbox_id}")

@@ -14,12 +14,11 @@ import signal
 from collections.abc import Iterator
 from typing import Final
 
-from ...errors import DriverError, HostUnsuitable
+from ...errors import HostUnsuitable
 from .. import kernel
 from . import lifecycle
 from .layout import Layout
 from .limits import Hierarchies
-from .runsc import Runsc
 from .state import State
 
 _log = logging.getLogger(__name__)
@@ -27,15 +26,15 @@ _log = logging.getLogger(__name__)
 _ID: Final = re.compile(r"sb-[0-9a-f]{20}")
 
 
-async def reconcile(layout: Layout, hierarchies: Hierarchies, state: State, runsc: Runsc) -> tuple[str, ...]:
+async def reconcile(layout: Layout, hierarchies: Hierarchies, state: State) -> tuple[str, ...]:
     """Remove all that is left; what it was. Raises HostUnsuitable when something can't be removed, OSError when
     the record can't be written.
     """
     removed: list[str] = []
     for sandbox_id in sorted(state.intended() | hierarchies.present() | _named_in(layout)):
         try:
-            removed += await lifecycle.remove(layout, hierarchies, runsc, sandbox_id)
-        except (DriverError, OSError, TimeoutError) as error:
+            removed += await lifecycle.remove(layout, hierarchies, sandbox_id)
+        except (OSError, TimeoutError) as error:
             raise HostUnsuitable(
                 f"a sandbox of an earlier run can't be removed: {error}",
                 value=sandbox_id,
@@ -64,9 +63,14 @@ def _kill_processes(layout: Layout) -> Iterator[str]:
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            if root in (entry / "cmdline").read_bytes().split(b"\0"):
-                os.kill(int(entry.name), signal.SIGKILL)
-                yield f"process {entry.name}"
+            # What is killed is what was looked at, whatever becomes of the number in between.
+            pidfd = os.pidfd_open(int(entry.name))
+            try:
+                if root in (entry / "cmdline").read_bytes().split(b"\0"):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    yield f"process {entry.name}"
+            finally:
+                os.close(pidfd)
 
 
 def detach_mounts(layout: Layout) -> list[str]:

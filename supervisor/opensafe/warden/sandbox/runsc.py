@@ -1,4 +1,4 @@
-"""runsc's command line: version gate, create and delete, and a second driver beside the control socket.
+"""runsc's command line: version gate, create, and a second driver beside the control socket.
 
 Every runsc process is started through `launch`: inside the sandbox's own cgroup, without descriptors it was not
 given, under no_new_privs and the host guard filter, all of which the sentry and the gofer inherit.
@@ -54,7 +54,7 @@ async def check_version(runsc: pathlib.Path) -> str:
 
 
 class Runsc:
-    """The command line of the pinned runsc. `create` and `delete` exist only here."""
+    """The command line of the pinned runsc. `create` exists only here; what it makes is removed without it."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -79,10 +79,6 @@ class Runsc:
             return int(pid_file.read_text())
         except (OSError, ValueError) as error:
             raise DriverError(f"runsc create wrote no process id ({error})") from error
-
-    async def delete(self, sandbox_id: str) -> None:
-        """Kill what still runs and remove it. A sandbox that runsc does not know is no error."""
-        await self._run("delete", "--force", sandbox_id)
 
     async def start(self, sandbox_id: str) -> None:
         """See Driver. Loopback comes up because runsc copies the addresses of the namespace's `lo`."""
