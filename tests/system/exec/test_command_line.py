@@ -69,7 +69,7 @@ def shell(daemon, sandbox):
 
 
 async def test_a_program_has_our_terminal_its_keys_and_its_sizes_and_gives_it_back(shell, place):
-    text = "stty size; trap 'stty size' WINCH; trap 'echo caught; exit 3' INT\nwhile true; do sleep 0.1; done"
+    text = "trap 'stty size' WINCH; trap 'echo caught; exit 3' INT; stty size\nwhile true; do sleep 0.1; done"
     script = await place.script("tty.sh", text)
     process, ours, theirs = shell.on_terminal("run", "-t", "--sandbox", shell.sandbox, "bash", script)
     try:
