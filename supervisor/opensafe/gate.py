@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from opensafe.audit.log import AuditLog
+from opensafe.audit.log import AuditLog, Written
 from opensafe.config import Caps
 from opensafe.control.calls import Calls
 from opensafe.control.history import used_by
@@ -27,6 +27,7 @@ from opensafe.control.reviews import VOIDED, Reviews
 from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
+    AuditError,
     Conflict,
     InvalidArgument,
     LimitExceeded,
@@ -146,7 +147,7 @@ class Gate:
         submission, call = live.submission, live.call
         with self._tracing.tool(call.tool, submission.session_id, trace_id, call.call_id, submission.carrier) as span:
             try:
-                judged = await self._judge.judge(self._ask(live, approval))
+                judged = self._judge.decide(self._ask(live, approval))
                 outcome = await self._act(live, judged, approval)
                 describe_outcome(span, outcome)
                 if outcome.kind is not OutcomeKind.REVIEW_PENDING:
@@ -158,23 +159,29 @@ class Gate:
                 await self._abandon(live, OpenSafeError("the daemon failed on this call", remedy="See its log."))
 
     async def _act(self, live: LiveCall, judged: Judged, approval: ApprovalInput | None) -> Outcome:
-        match judged.action:
-            case Action.ALLOW:
-                return await self._execute(live, judged)
-            case Action.REVIEW:
-                return await self._park(live, judged.verdict, approval)
-            case Action.BLOCK:
-                live.decided(judged.verdict)
-                return Outcome(kind=OutcomeKind.BLOCKED)
+        if judged.action is Action.ALLOW:
+            return await self._execute(live, judged)
+        judged = await self._judge.settled(judged, live.submission.arrived_ns)
+        if judged.action is Action.REVIEW:
+            return await self._park(live, judged.verdict, approval)
+        live.decided(judged.verdict)
+        return Outcome(kind=OutcomeKind.BLOCKED)
 
     async def _execute(self, live: LiveCall, judged: Judged) -> Outcome:
         if judged.launch is None:
             raise SandboxLost("an allowed call has nothing to run", value=judged.verdict.decision_id)
         execution = Execution(self._warden, judged.launch, judged.record, live.journal)
         live.begin(execution)
-        live.decided(judged.verdict)
         with self._tracing.child(semconv.SPAN_SANDBOX_EXEC, **{semconv.SANDBOX_ID: judged.launch.sandbox_id}) as span:
-            outcome = await execution.run(live.stdin)
+            # The warden waits for the disk as well, so the way to it and the disk's own time pass side by side.
+            running = asyncio.create_task(execution.run(live.stdin), name=f"run-{execution.exec_id}")
+            try:
+                live.decided((await self._judge.settled(judged, live.submission.arrived_ns)).verdict)
+            except AuditError as error:
+                execution.cancel(str(error))
+                raise
+            finally:
+                outcome = await running
             describe_outcome(span, outcome)
         return outcome
 
@@ -193,10 +200,14 @@ class Gate:
 
     async def _conclude(self, live: LiveCall, verdict: Verdict, outcome: Outcome) -> None:
         # A block without detail is complete with its decision record.
+        written = None
         if outcome != Outcome(kind=OutcomeKind.BLOCKED):
-            await self._record_outcome(live.key, verdict.decision_id, outcome, verdict.trace_id)
+            written = self._write_outcome(live.key, verdict.decision_id, outcome, verdict.trace_id)
+        # Nobody waits for the disk here: a power cut now makes the call lost on record, never one that did not run.
         live.finish(outcome)
         self.live.done(live)
+        if written is not None:
+            await self._log.sync(written)
 
     async def _abandon(self, live: LiveCall, error: OpenSafeError) -> None:
         """End a call that can't go on. One that was decided gets an outcome; another may be sent again."""
@@ -416,11 +427,16 @@ class Gate:
         )
 
     async def _record_outcome(self, key: tuple[str, str], decision_id: str, outcome: Outcome, trace_id: str) -> None:
+        written = self._write_outcome(key, decision_id, outcome, trace_id)
+        if written is not None:
+            await self._log.sync(written)
+
+    def _write_outcome(self, key: tuple[str, str], decision_id: str, outcome: Outcome, trace_id: str) -> Written | None:
         row = self._store.call(*key)
         if row is not None and row.outcome is not None and row.outcome.kind is not OutcomeKind.BLOCKED:
             _log.error("a call would end twice", call_id=key[1], had=str(row.outcome.kind), now=str(outcome.kind))
-            return
-        await self._log.append(
+            return None
+        return self._log.write(
             OutcomeRecord(
                 time_us=now_us(),
                 decision_id=decision_id,
@@ -428,7 +444,7 @@ class Gate:
                 call_id=key[1],
                 outcome=outcome,
                 trace_id=trace_id,
-                usage=used_by(self._store.call(*key), outcome),
+                usage=used_by(row, outcome),
             )
         )
 

@@ -1,9 +1,9 @@
 """The audit log's writer: one chain, many callers, one fdatasync for all that wait (group commit).
 
-`append` returns only when the record is on disk and was handed to `fold`, so a caller that goes on has a durable
-record behind it and every record is folded, in order, even where its caller went away. After the first failure
-(disk full, I/O error) the log stays failed: an append that can't be proven durable must not be followed by one that
-claims to be. The descriptor comes from the warden and can only append.
+`write` binds a record to the chain, puts it into the file and folds it, at once and in order; `sync` returns when it
+is on disk, and with it all before it. `append` is both, and what every caller uses that has nothing to do meanwhile.
+After the first failure (disk full, I/O error) the log stays failed: a record that can't be proven durable must not be
+followed by one that claims to be. The descriptor comes from the warden and can only append.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _RECENT_BYTES: Final = 16 << 20
 
 
 class Written(chain.Sealed, frozen=True):
-    """A durable record: the sealed line with the segment and byte offset at which it lies."""
+    """A record in the file: the sealed line with the segment and byte offset at which it lies."""
 
     segment: int
     offset: int
@@ -55,7 +55,7 @@ class AuditLog:
         self._failure: AuditError | None = None
         #: Set when the log takes no more records.
         self.failed = asyncio.Event()
-        self._queue: list[tuple[Written, Record, asyncio.Future[Written]]] = []
+        self._unsynced: deque[tuple[Written, asyncio.Future[None]]] = deque()
         self._wake = asyncio.Event()
         self._written = asyncio.Condition()
         self._recent: deque[Written] = deque()
@@ -89,10 +89,11 @@ class AuditLog:
                 remedy="Keep the file as evidence, run `opensafe audit verify`, start with a fresh state directory.",
             ) from error
         self._offset = self._path.stat().st_size
-        self._task = asyncio.create_task(self._write_batches(), name="audit-writer")
+        self._task = asyncio.create_task(self._sync_batches(), name="audit-sync")
         if fragment:
             sealed = chain.seal_torn(self._head, fragment)
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._write, b"\n" + sealed.line + b"\n")
+            self._put(b"\n" + sealed.line + b"\n")
+            await asyncio.get_running_loop().run_in_executor(self._thread, os.fdatasync, self._descriptor)
             self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord), sealed.leaf)
             self._head = sealed.head
             self._offset += len(sealed.line) + 2
@@ -100,12 +101,12 @@ class AuditLog:
 
     @property
     def head(self) -> chain.Head:
-        """The chain's end as far as records were accepted."""
+        """The chain's end as far as records were written."""
         return self._head
 
     @property
     def durable(self) -> int:
-        """How many records of this run and before are on disk and folded, as a position to `follow` from."""
+        """How many records of this run and before are on disk, as a position to `follow` from."""
         return self._recent[-1].head.size if self._recent else self._opened
 
     @property
@@ -114,7 +115,16 @@ class AuditLog:
         return self._failure
 
     async def append(self, record: Record) -> Written:
-        """Bind `record` to the chain and wait until it is on disk. Raises AuditError."""
+        """Write `record` and wait until it is on disk. Raises AuditError."""
+        written = self.write(record)
+        await self.sync(written)
+        return written
+
+    def write(self, record: Record) -> Written:
+        """Bind `record` to the chain, write and fold it. What depends on it must not happen before `sync` returned.
+
+        Raises AuditError.
+        """
         if self._failure is not None:
             raise self._failure
         try:
@@ -122,12 +132,25 @@ class AuditLog:
         except NotCanonicalError as error:
             raise AuditError(f"the record has no canonical form: {error}") from error
         written = Written(sealed.line, sealed.leaf, sealed.head, self._segment, self._offset)
+        try:
+            self._put(sealed.line + b"\n")
+            self._fold(sealed.head.size - 1, record, sealed.leaf)
+        except (OSError, sqlite3.Error, AuditError) as error:
+            raise self._fail(error) from error
         self._head = sealed.head
         self._offset += len(sealed.line) + 1
-        future = asyncio.get_running_loop().create_future()
-        self._queue.append((written, record, future))
+        self._unsynced.append((written, asyncio.get_running_loop().create_future()))
         self._wake.set()
-        return await asyncio.shield(future)
+        return written
+
+    async def sync(self, written: Written) -> None:
+        """Return when `written`, of this run, is on disk. Raises AuditError."""
+        if written.head.size <= self.durable:
+            return
+        if self._failure is not None:
+            raise self._failure
+        _, future = self._unsynced[written.head.size - self._unsynced[0][0].head.size]
+        await asyncio.shield(future)
 
     async def read(self, last: int, *, follow: bool) -> AsyncIterator[Written]:
         """Yield the `last` most recent records of this run; with `follow` then each new one as it becomes durable.
@@ -176,34 +199,29 @@ class AuditLog:
         return None
 
     async def close(self) -> None:
-        """Write what waits, then end the task and the thread."""
+        """Wait for the disk, then end the task and the thread."""
         if self._task is not None:
-            while self._queue and self._failure is None:
-                await asyncio.wait([future for *_, future in self._queue])
+            while self._unsynced:
+                await asyncio.wait([future for _, future in self._unsynced])
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown(wait=True)
         os.close(self._descriptor)
 
-    async def _write_batches(self) -> None:
+    async def _sync_batches(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
-            batch, self._queue = self._queue, []
-            if not batch:
-                continue
-            data = b"".join(written.line + b"\n" for written, *_ in batch)
+            covered = len(self._unsynced)
             try:
-                await loop.run_in_executor(self._thread, self._write, data)
-                for written, record, _ in batch:
-                    self._fold(written.head.size - 1, record, written.leaf)
-            except (OSError, sqlite3.Error, AuditError) as error:
-                self._fail(error, batch)
+                await loop.run_in_executor(self._thread, os.fdatasync, self._descriptor)
+            except OSError as error:
+                self._fail(error)
                 return
-            for written, _, future in batch:
+            for written, future in [self._unsynced.popleft() for _ in range(min(covered, len(self._unsynced)))]:
                 self._remember(written)
-                future.set_result(written)
+                future.set_result(None)
             async with self._written:
                 self._written.notify_all()
 
@@ -213,23 +231,23 @@ class AuditLog:
         while len(self._recent) > _RECENT or (self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1):
             self._recent_bytes -= len(self._recent.popleft().line)
 
-    def _write(self, data: bytes) -> None:
+    def _put(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(self._descriptor, view) :]
-        os.fdatasync(self._descriptor)
 
-    def _fail(self, error: Exception, batch: list[tuple[Written, Record, asyncio.Future[Written]]]) -> None:
+    def _fail(self, error: Exception) -> AuditError:
         self._failure = AuditError(
             f"the audit log can't be written: {error}",
             value=self._path.name,
             remedy="Nothing executes until it can: free the disk or mend it, then restart the daemon.",
         )
         self.failed.set()
-        for *_, future in [*batch, *self._queue]:
+        while self._unsynced:
+            _, future = self._unsynced.popleft()
             future.set_exception(self._failure)
-            future.exception()
-        self._queue = []
+            future.exception()  # read, so that one that nobody waits for leaves no warning
+        return self._failure
 
 
 def _complete(fragment: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:

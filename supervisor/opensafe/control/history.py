@@ -1,18 +1,15 @@
 """What policy is told of the past: usage against limits, windows, taints, bans.
 
-All of it is read from the index. Verdicts whose records are on their way to the disk are counted, too, so that calls
-sent at once can't share the last one a ceiling allows.
+All of it is read from the index, which has every record from the moment it is written, so calls sent at once can't
+share the last one a ceiling allows.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
-from opensafe.model.decision import Action
 from opensafe.model.history import taints_after
 from opensafe.model.ids import now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import BudgetInput, SessionInput
-from opensafe.model.records import DecisionRecord
 from opensafe.model.usage import Usage
 from opensafe.state.rows import CallRow, SandboxRow, SessionRow
 from opensafe.state.store import Store
@@ -23,52 +20,29 @@ class History:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._on_the_way: deque[tuple[int, DecisionRecord]] = deque()
-
-    def expect(self, index: int, record: DecisionRecord) -> None:
-        """`record` is about to be appended at `index`, and counts from now on."""
-        self._on_the_way.append((index, record))
 
     def of(self, session: SessionRow, sandbox_id: str) -> tuple[SessionInput, BudgetInput]:
         """The past of `session` for a call in `sandbox_id` ("": in none)."""
         now, history = now_us(), self._store.history
+        session = self._store.session(session.session_id) or session
         under_way = history.under_way(session.session_id, sandbox_id, now)
-        waiting = self._waiting()
-        counted = [record for record in waiting if record.counted]
-        mine = [record for record in counted if record.session_id == session.session_id]
-        starting = [
-            record.effects
-            for record in waiting
-            if record.result.action is Action.ALLOW
-            and record.purpose in ("call", "permit")
-            and (record.session_id == session.session_id or record.sandbox_id == sandbox_id != "")
-        ]
-        window = session.recent.window(now)
-        window["calls_1m"] += len(mine)
-        window["blocks_10m"] += sum(record.result.action is Action.BLOCK for record in mine)
-        used = session.usage.plus(Usage(calls=len(mine), wall_us=under_way.wall_us))
-        of_principal = sum(record.principal == session.principal for record in counted)
+        used = session.usage.plus(Usage(wall_us=under_way.wall_us))
         by_principal = history.principal_usage(session.principal, now).plus(
-            Usage(calls=of_principal, wall_us=history.wall_us(session.principal, now))
+            Usage(wall_us=history.wall_us(session.principal, now))
         )
         return (
             SessionInput(
                 id=session.session_id,
                 agent=session.agent,
                 age_s=max(0, now - session.created_us) // 10**6,
-                taints=_taints(session, self._store.sandbox(sandbox_id), (*under_way.effects, *starting)),
+                taints=_taints(session, self._store.sandbox(sandbox_id), under_way.effects),
                 counts=session.counts,
-                window=window,
+                window=session.recent.window(now),
                 recent_tools=session.recent_tools,
                 banned=history.banned(session.principal, session.agent),
             ),
             BudgetInput(usage=used.as_budget(), principal=by_principal.as_budget(), limits=session.limits.as_budget()),
         )
-
-    def _waiting(self) -> list[DecisionRecord]:
-        while self._on_the_way and self._on_the_way[0][0] < self._store.folded:
-            self._on_the_way.popleft()
-        return [record for _, record in self._on_the_way]
 
 
 def used_by(call: CallRow | None, outcome: Outcome) -> Usage:

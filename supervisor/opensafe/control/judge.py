@@ -1,4 +1,4 @@
-"""One judgement: facts, question, evaluation, durable record. Used by everything that needs a verdict.
+"""One judgement: facts, question, evaluation, record. Used by everything that needs a verdict.
 
 A verdict that could not be reached is a block. What an allow authorises is built here, before the record, so that
 its digest stands in it; the same frozen object is what runs.
@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.audit.log import AuditLog
+from opensafe.audit.log import AuditLog, Written
 from opensafe.errors import InvalidArgument, PolicyError, RequestError
 from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
@@ -72,10 +72,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded verdict. `launch` is what an allowed call runs; `record` is where the warden finds the verdict."""
+    """A recorded verdict. `launch` is what an allowed call runs, `written` its record."""
 
     verdict: Verdict
-    record: RecordRef
+    written: Written
     launch: Launch | None
     permit: str
     expires_us: int
@@ -84,6 +84,12 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     def action(self) -> Action:
         """What policy said."""
         return self.verdict.decision.action
+
+    @property
+    def record(self) -> RecordRef:
+        """Where the warden finds the verdict."""
+        written = self.written
+        return RecordRef(segment=written.segment, offset=written.offset, length=len(written.line), leaf=written.leaf)
 
 
 class Judge:
@@ -126,8 +132,21 @@ class Judge:
         return decision.action is Action.ALLOW and decision.data_version == revision
 
     async def judge(self, ask: Ask) -> Judged:
-        """Decide and record. Raises AuditError where the record can't be made durable: then nothing may run."""
-        bundle = self.bundle  # and the engine of the same moment: nothing is awaited before the verdict
+        """Decide, and return when the record is on disk. Raises AuditError: then nothing may come of it."""
+        return await self.settled(self.decide(ask), ask.arrived_ns)
+
+    async def settled(self, judged: Judged, arrived_ns: int) -> Judged:
+        """The same, when its record is on disk. Raises AuditError."""
+        await self._log.sync(judged.written)
+        taken = time.monotonic_ns() - arrived_ns
+        return msgspec.structs.replace(judged, verdict=msgspec.structs.replace(judged.verdict, decision_ns=taken))
+
+    def decide(self, ask: Ask) -> Judged:
+        """Decide and write the record. Nothing of the verdict may reach anybody but the warden before `settled`.
+
+        The warden, too, starts nothing before the record is on disk. Raises AuditError.
+        """
+        bundle = self.bundle
         decision_id = new_id("dec")
         entrypoint = self._entrypoint(ask)
         with self._tracing.child(semconv.SPAN_POLICY, **{semconv.ENTRYPOINT: entrypoint}) as span:
@@ -166,8 +185,7 @@ class Judge:
                 expires_us=now + lifetime if lifetime else 0,
                 effects=effects_of(question.call),
             )
-            self._history.expect(self._log.head.size, record)
-            written = await self._log.append(record)
+            written = self._log.write(record)
         return Judged(
             verdict=Verdict(
                 decision_id=decision_id,
@@ -176,11 +194,8 @@ class Judge:
                 review_id=review_id,
                 trace_id=ids.trace_id,
                 evaluation_ns=evaluation_ns,
-                decision_ns=time.monotonic_ns() - ask.arrived_ns,
             ),
-            record=RecordRef(
-                segment=written.segment, offset=written.offset, length=len(written.line), leaf=written.leaf
-            ),
+            written=written,
             launch=launch,
             permit=permit,
             expires_us=now + lifetime if lifetime else 0,

@@ -87,6 +87,13 @@ class Decisions:
         self._segments = segments
         self._ledger = ledger
 
+    async def settled(self, ref: RecordRef) -> None:
+        """Return when the record is on disk; the front may send its place before it is. Raises WardenRefused."""
+        try:
+            await self._segments.durable(ref)
+        except AuditError as error:
+            raise WardenRefused(f"no decision: {error}", remedy=_REMEDY) from error
+
     def check(self, ref: RecordRef, subject: Subject) -> Decided:
         """The decision, when it allows the subject and was never used. Raises WardenRefused.
 

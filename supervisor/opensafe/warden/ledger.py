@@ -4,7 +4,6 @@ It is held against the audit log: an execution without a decision, or a decision
 on disk before what it records begins. Concurrent entries share one fdatasync.
 """
 
-import asyncio
 import logging
 import os
 import pathlib
@@ -15,6 +14,7 @@ from typing import Any, Final, Literal
 from ..errors import AuditError
 from ..model.canonical import NotCanonicalError
 from ..model.chain import ChainBrokenError, Head, seal, verify
+from .syncing import Syncer
 
 _log = logging.getLogger(__name__)
 
@@ -31,15 +31,13 @@ class Ledger:
         self.used: set[bytes] = set()
         self._head = Head()
         self._broken = False
-        self._synced = 0
-        self._sync: asyncio.Future[None] | None = None
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             os.fchmod(self._file, 0o600)
             self._size = self._recover()
         except (OSError, ChainBrokenError) as error:
             raise AuditError(f"the ledger can't be used: {error}", value=path) from error
-        self._synced = self._size
+        self._syncer = Syncer(self._file, "ledger")
 
     @property
     def size(self) -> int:
@@ -53,7 +51,7 @@ class Ledger:
             # Microseconds: nanoseconds would not fit the 53 bits of a canonical integer.
             "unix_us": time.time_ns() // 1000,
         }  # fmt: skip
-        if self._broken:
+        if self._broken or self._syncer.failed:
             raise AuditError("the ledger is broken: an entry could not be written", remedy="Restart the daemon.")
         try:
             sealed = seal(self._head, entry)
@@ -73,25 +71,11 @@ class Ledger:
 
     async def durable(self, position: int) -> None:
         """Return when all up to `position` is on disk. Raises AuditError."""
-        while self._synced < position:
-            # One that is done may have begun before this entry; waiting for it would return at once, for ever.
-            if self._sync is None or self._sync.done():
-                self._sync = asyncio.ensure_future(self._fdatasync())
-            await asyncio.shield(self._sync)
+        await self._syncer.durable(position)
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
-
-    async def _fdatasync(self) -> None:
-        covered = self._size
-        try:
-            await asyncio.to_thread(os.fdatasync, self._file)
-        except OSError as error:
-            # What the kernel failed to write once it may drop in silence later: nothing after it can be trusted.
-            self._broken = True
-            raise AuditError(f"the ledger can't be made durable: {error}") from error
-        self._synced = covered
 
     def _recover(self) -> int:
         """Verify the chain, collect what was used, cut a torn tail; the size in bytes."""

@@ -11,6 +11,8 @@ from typing import Final
 
 from ..errors import AuditError
 from . import kernel
+from .protocol import RecordRef
+from .syncing import Syncer
 
 _DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o640
@@ -23,6 +25,7 @@ class Segments:
         """Open the last segment, or make the first. Raises AuditError."""
         self._directory = directory
         self._readers: dict[int, int] = {}
+        self._syncers: dict[int, Syncer] = {}
         try:
             directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
             os.chown(directory, 0, group)
@@ -63,6 +66,18 @@ class Segments:
         if len(line) != length or before not in (b"", b"\n") or after != b"\n" or b"\n" in line:
             raise AuditError("no record lies there", value=f"segment {number}, offset {offset}, length {length}")
         return line
+
+    async def durable(self, ref: RecordRef) -> None:
+        """Return when the record is on disk, whatever the front says of it. Raises AuditError."""
+        try:
+            reader = self._reader(ref.segment)
+            if ref.offset + ref.length >= os.fstat(reader).st_size:
+                raise AuditError("no record lies there", value=f"segment {ref.segment}, offset {ref.offset}")
+        except OSError as error:
+            raise AuditError(f"the audit segment can't be read: {error}", value=ref.segment) from error
+        if ref.segment not in self._syncers:
+            self._syncers[ref.segment] = Syncer(reader, "audit segment")
+        await self._syncers[ref.segment].durable(ref.offset + ref.length + 1)
 
     def close(self) -> None:
         """Close all descriptors."""

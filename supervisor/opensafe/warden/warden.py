@@ -248,6 +248,7 @@ class Warden:
         started = asyncio.get_running_loop().time()
         wanted = request.spec
         with self._lifecycle.reserved(wanted):
+            await self._decisions.settled(request.decision)
             decided = self._decisions.check(request.decision, wanted)
             # No await between the check and the entry: the decision is used up before anybody else can use it.
             position = self._ledger.append(
@@ -266,6 +267,7 @@ class Warden:
             if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise InvalidArgument("standard streams must be pipes")
         with self._programs.reserved(launch):
+            await self._decisions.settled(request.decision)
             decided = self._decisions.check(request.decision, launch)
             # As in _create.
             position = self._ledger.append(

@@ -1,6 +1,8 @@
 """Nothing starts without a decision on record that allows exactly it, and each decision serves once."""
 
+import errno
 import json
+import os
 
 import msgspec
 import pytest
@@ -26,6 +28,24 @@ async def test_the_benign_twin_is_allowed(box, front):
     launch = box.launch("true")
     running = await box.start(launch, front.decide(launch))
     assert (await running.end()).ended.value == 0
+
+
+async def test_a_record_that_the_warden_cannot_make_durable_starts_nothing(box, front, warden, monkeypatch):
+    launch = box.launch("true")
+    decision = front.decide(launch)
+    size, real = warden._ledger.size, os.fdatasync
+
+    def refuse(file):
+        if "segment-" in os.readlink(f"/proc/self/fd/{file}"):
+            raise OSError(errno.EIO, "Input/output error")
+        real(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        await refused(box, launch, decision, "can't be made durable")
+    assert warden._ledger.size == size
+    warden._segments._syncers.clear()  # a disk does not mend itself; this one was never broken
+    assert (await (await box.start(launch, decision)).end()).ended.value == 0
 
 
 async def test_a_decision_serves_once(box, front):

@@ -1,4 +1,4 @@
-"""The audit log's writer: durable before it returns, closed after the first failure, honest about a torn tail."""
+"""The audit log's writer: in order, durable when it says so, closed by its first failure, honest about a torn tail."""
 
 import asyncio
 import json
@@ -41,6 +41,35 @@ async def test_a_record_is_on_disk_and_folded_when_append_returns(place):
     assert place.path.read_bytes() == written.line + b"\n"
     assert place.folded == [(0, record(1))]
     await log.close()
+
+
+async def test_a_written_record_is_folded_at_once_and_counts_as_durable_after_its_sync(place):
+    log = place.log()
+    await log.open()
+    written = log.write(record(1))
+    assert place.folded == [(0, record(1))]
+    assert log.durable == 0
+    await log.sync(written)
+    assert log.durable == 1
+    await log.sync(written)
+    await log.close()
+
+
+async def test_a_failed_sync_fails_all_that_wait_and_every_later_record(tmp_path):
+    place = Place(tmp_path)
+    reader, writer = os.pipe()  # takes bytes, and can't be synced
+    log = AuditLog(writer, place.path, lambda *_: None)
+    await log.open()
+    first, second = log.write(record(1)), log.write(record(2))
+    for written in (second, first):
+        with pytest.raises(AuditError, match="can't be written"):
+            await log.sync(written)
+    with pytest.raises(AuditError):
+        log.write(record(3))
+    assert log.failed.is_set()
+    assert log.durable == 0
+    await log.close()
+    os.close(reader)
 
 
 async def test_many_at_once_keep_their_order_and_their_chain(place):
