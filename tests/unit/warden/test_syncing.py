@@ -15,7 +15,12 @@ from opensafe.warden.syncing import Syncer
 async def test_those_who_wait_together_share_a_sync(tmp_path, monkeypatch):
     synced = []
     real = os.fdatasync
-    monkeypatch.setattr(os, "fdatasync", lambda file: (synced.append(file), real(file)))
+
+    def counted(file):
+        synced.append(file)
+        real(file)
+
+    monkeypatch.setattr(os, "fdatasync", counted)
     with (tmp_path / "file").open("wb", buffering=0) as file:
         syncer = Syncer(file.fileno(), "file")
         file.write(b"x" * 10)
