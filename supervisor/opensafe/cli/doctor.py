@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from opensafe.client import Client, DaemonStatus
 
     from .checks import Check
+    from .leftovers import Leftover
 
 
 def doctor(
@@ -39,9 +40,8 @@ def doctor(
         checks.append(check(f"image {image.name}", image.intact, image.fault or image.digest, remedy))
     status, of_daemon = _daemon(principal, pathlib.Path(settings.paths.run))
     checks += of_daemon
-    left = leftovers.find(pathlib.Path(settings.paths.run))
-    value = "none" if not left else "; ".join(left)
-    checks.append(check("leftovers", not left, value, "Start the daemon: it removes what an earlier one left."))
+    left = leftovers.find(pathlib.Path(settings.paths.run), pathlib.Path(settings.paths.state))
+    checks += _of_leftovers(left)
 
     failed = [item for item in checks if not item.ok]
     if json:
@@ -53,8 +53,10 @@ def doctor(
             "runsc_platform": status.runsc_platform if status else "",
             "opa_version": seen.opa,
             "bundle_revision": status.bundle_revision if status else "",
+            "leftovers": len(left),
         }
-        details = {"checks": checks, "daemon": status, "leftovers": left}
+        shown = [{"kind": one.kind, "name": one.name, "said": one.said, "remedy": one.remedy} for one in left]
+        details = {"checks": checks, "daemon": status, "leftovers": shown}
         present.raw(encode(report("doctor", summary, details, runsc=seen.runsc, opa=seen.opa)))
     else:
         for item in checks:
@@ -72,6 +74,21 @@ def _settings(path: pathlib.Path) -> "tuple[Config, list[Check]]":
         return load(path), [check("config", True, path, "")]
     except ConfigError as error:
         return Config(), [check("config", False, error.message, error.remedy)]
+
+
+def _of_leftovers(left: "list[Leftover]") -> "list[Check]":
+    """One check for each kind that there is something of."""
+    from .checks import check
+
+    if not left:
+        return [check("leftovers", True, "none", "")]
+    found = []
+    for kind in sorted({one.kind for one in left}):
+        some = [one for one in left if one.kind == kind]
+        value = f"{len(some)}: {'; '.join(' '.join(filter(None, (one.name, one.said))) for one in some)}"
+        remedy = f"Start the daemon that left it, which removes it; or: {some[0].remedy}"
+        found.append(check(f"leftover {kind}", False, value, remedy))
+    return found
 
 
 def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | None, list[Check]]":

@@ -70,11 +70,11 @@ def stray():
 
 
 def _named(run):
-    return [line for line in leftovers.find(run) if ID in line]
+    return [one for one in leftovers.find(run) if ID in one.said or ID in one.name]
 
 
 def test_a_process_of_a_sandbox_nobody_owns_is_a_leftover(tmp_path, stray):
-    assert [line.partition(":")[0] for line in _named(tmp_path)] == [f"process {stray.pid}"]
+    assert [(one.kind, one.name) for one in _named(tmp_path)] == [("process", str(stray.pid))]
 
 
 def test_nothing_is_found_where_nothing_was_left(tmp_path):
@@ -86,6 +86,6 @@ def test_what_a_running_daemon_owns_is_no_leftover(tmp_path, stray):
     (tmp_path / "principals" / "p").mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "principals/p/opensafe.sock"))
-        assert len(_named(tmp_path)) == 1
+        assert [one.kind for one in _named(tmp_path)] == ["bundle", "process"]
         server.listen()
         assert _named(tmp_path) == []
