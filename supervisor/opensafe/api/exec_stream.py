@@ -6,6 +6,7 @@ its stream with a typed error, so that nobody believes in a resize or a signal t
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from opensafe._proto.v1 import exec_pb2
@@ -141,22 +142,19 @@ async def feed(
             case "cancel":
                 live.cancel("by the client")
             case "resize":
-                await _running(live).resize(exec_messages.terminal_of(request.resize))
+                size = exec_messages.terminal_of(request.resize)
+                with suppress(NotFound):  # it has ended, which its outcome says
+                    await _running(live).resize(size)
             case "signal":
-                await _signal(live, request.signal)
+                number = exec_messages.signal_of(request.signal.signal)
+                with suppress(Conflict, NotFound):
+                    await live.signal(number, whole_tree=request.signal.whole_tree)
             case other:
                 raise InvalidArgument(
                     "the message is out of place in this stream", value=other or "nothing", remedy="See exec.proto."
                 )
     if stdin and ends_with_stream:
         await live.stdin.put(None)
-
-
-async def _signal(live: LiveCall, message: exec_pb2.SendSignal) -> None:
-    try:
-        await live.signal(exec_messages.signal_of(message.signal), whole_tree=message.whole_tree)
-    except (Conflict, NotFound):
-        return  # it has ended, which its outcome says
 
 
 def _running(live: LiveCall) -> Execution:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.errors import Conflict, OpenSafeError
+from opensafe.errors import Conflict, LimitExceeded, OpenSafeError
 from opensafe.execution.journal import Journal, Reader
 from opensafe.execution.run import Execution, Stdin
 from opensafe.model.calls import Principal, ToolCall
@@ -19,6 +19,8 @@ from opensafe.model.sandbox import Asked
 
 from .judge import Verdict
 
+#: Clients of one call at a time.
+_CLIENTS: Final = 64
 _KEPT_CALLS: Final = 1024
 _KEPT_BYTES: Final = 32 << 20
 
@@ -66,7 +68,9 @@ class LiveCall:
         return self.submission.session_id, self.submission.call_id
 
     def attach(self, offset: int = 0) -> Reader:
-        """A client listens, from `offset` of the output on, until `detach`. Raises InvalidArgument."""
+        """A client listens, from `offset` of the output on, until `detach`. Raises InvalidArgument, LimitExceeded."""
+        if self._attached >= _CLIENTS:
+            raise LimitExceeded("too many clients are attached to the call", value=self._attached, limit=_CLIENTS)
         reader = self.journal.reader(offset)
         self._attached += 1
         return reader

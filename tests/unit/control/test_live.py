@@ -6,6 +6,7 @@ import pytest
 
 from opensafe.control import live
 from opensafe.control.live import LiveCall, LiveCalls, Submission
+from opensafe.errors import LimitExceeded
 from opensafe.execution.journal import STDOUT, Journal
 from opensafe.execution.run import Stdin
 from opensafe.model.calls import Principal, ToolCall
@@ -90,3 +91,12 @@ async def test_G51_the_last_client_takes_the_call_with_it_unless_it_is_kept(keep
     assert not call._cancelled
     call.detach(second)
     assert bool(call._cancelled) is not keep
+
+
+async def test_a_call_has_so_many_clients_and_no_more():
+    call = await ended(LiveCalls(600), "one")
+    readers = [call.attach() for _ in range(64)]
+    with pytest.raises(LimitExceeded, match="limit 64"):
+        call.attach()
+    call.detach(readers[0])
+    call.attach()
