@@ -147,8 +147,9 @@ def _let(_program: str, args: Sequence[Word], state: State) -> None:
 
 
 def _set(_program: str, args: Sequence[Word], state: State) -> None:
-    state.lose("arguments")
     rest = list(args)
+    if any(word.text in ("-", "--") for word in args) or not args:
+        state.lose("arguments")
     while rest and (rest[0].text[:1] in ("-", "+") or HOLE in rest[0].text):
         word = rest.pop(0)
         if word.text in ("-", "--"):
@@ -158,6 +159,8 @@ def _set(_program: str, args: Sequence[Word], state: State) -> None:
         for letter in word.text[1:]:
             if letter == "o" and rest and rest.pop(0).text not in _SET_NAMES:
                 state.doubt("set with an option that changes what words mean")
+    if rest:
+        state.lose("arguments")
 
 
 def _shopt(_program: str, args: Sequence[Word], state: State) -> None:

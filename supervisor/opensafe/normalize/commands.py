@@ -36,6 +36,9 @@ _LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
 _PROC_ROOT: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/root/(.+)")
 _REF_FORMAT: Final = re.compile(r"--format=%\((?:refname|objectname)(?::[\w=]+)?\)")
 _QUOTES: Final = re.compile(r"[\\'\"]")
+_PRINTS: Final = frozenset({"cargo", "go", "node", "npm", "python", "python3"})
+#: What leads out of a directory, and what makes a text that does not show it.
+_BUILDS: Final = re.compile(r"\.\.|chr\(|\\[xu0]|from(?:hex|CharCode)|b64|decode|base64|\[::-1|reverse|rot13")
 #: A trap whose operands are variables alone: one that is not set yet is empty, and so no file.
 _CLEANS_UP: Final = re.compile(
     r"(?:(?:rm(?: -[rfv]+)*(?: --)?|rmdir|kill)(?: \"\$\{?\w+\}?\")+(?: 2> ?/dev/null)?(?: \|\| (?:true|:))?;? ?)+"
@@ -125,7 +128,13 @@ class Collector:
     def shows(self, since: int) -> bool:
         """Whether all commands listed from `since` on only show what files of the workspace and git say."""
         told = self._commands[since:]
-        return bool(told) and all(one.program in _SHOWS and not one.assignments and not one.opaque for one in told)
+        return bool(told) and all(
+            (one.program in _SHOWS or (one.program in _PRINTS and not one.redirects))
+            and not one.assignments
+            and not one.opaque
+            and not any(argument and _BUILDS.search(argument) for argument in one.argv)
+            for one in told
+        )
 
     def forget_directories(self, stack: int) -> None:
         """Behind code that may or may not have run: what it pushed or popped is not known."""
@@ -196,13 +205,19 @@ class Collector:
             self._host(word, scheme, who)
         elif role == "text" and (HOLE in word.text or word.text == "-"):
             self.doubt(f"{who} takes its program from what is not known before the run")
-        elif HOLE in word.text and word.text[0] != HOLE and HOLE not in _SHOWN.sub("", word.text) and role != "text":
+        elif self._is_shown(word.text, role):
             self._file(role, Word(_SHOWN.sub("*", word.text), glob=True), who)
         elif HOLE in word.text:
             if not word.text.startswith("/dev/fd/"):
                 self.doubt(f"{who} may {role} a path that is not known before the run")
         elif word.text and (word.text != "-" or role == "delete"):
             self._file(role, word, who)
+
+    def _is_shown(self, text: str, role: str) -> bool:
+        """Whether all that is not known of a path is a number in it, or a name that files or git show."""
+        if HOLE not in text or text[0] == HOLE or role == "text":
+            return False
+        return HOLE not in (text.replace(NUMBER, "") if role == "delete" else _SHOWN.sub("", text))
 
     def _file(self, role: str, word: Word, who: str) -> None:
         text = word.text
@@ -220,7 +235,7 @@ class Collector:
             except RequestError as error:
                 self.doubt(f"{who}: {error.message}")
                 return
-            if len(self.cwds or ()) > 1 and text[:2] == ".." and path.split("/", 2)[1] not in ROOTS:
+            if len(self.cwds or ()) > 1 and text[0] != "/" and path.split("/", 2)[1] not in ROOTS:
                 continue  # there is nothing: it is meant from where the `cd` succeeded
             inner = _PROC_ROOT.match(path)
             if inner is not None:

@@ -13,7 +13,8 @@ from .word import HOLE, NUMBER, REF, TOLD, UNKNOWN, Scope, Word
 
 _PLAIN: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9])\}?|\$\{([0-9]{1,3})\}")
 _CUT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(%%?|##?)([\w.*/-]+)\}")
-_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?[-=]([\w][\w.,/:+-]*)\}")
+_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?[-=]([\w/][\w.,/:+-]*)\}")
+_REPLACED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(//?)([\w.,: +@-]+)/([\w.,: +@\\-]*)\}")
 _NUMBERS: Final = frozenset({"$#", "$?", "$$", "$!", "${#}", "${?}", "${$}", "${!}"})
 _HEAD: Final = re.compile(r"\$\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!_-])")
 _KEYS: Final = re.compile(r"\$\{![A-Za-z_][A-Za-z0-9_]*(?:[@*]|\[[@*]\])\}")
@@ -34,6 +35,8 @@ _ARITHMETIC: Final = re.compile(
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COUNTS: Final = re.compile(
     r"(?:[^()`$;&<>|\n]*\|)*\s*(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|grep\s+-c\s+(?:[\w'\"^.-]+|'[^'\n]*'|\"[^\"$`\n]*\")(?:\s+\"\$\w+\"|\s+[\w./-]+|\s*<\s*[\w./-]+)?"
+    r"|awk\s+(?:-F\s*\S{1,4}\s+)?'\s*\{\s*\w+\s*\+=\s*\$\d+;?\s*\}\s*END\s*\{\s*print \w+"
+    r"(?:\s*\+\s*0)?;?\s*\}'(?:\s+[\w./*-]+)?"
     r"|nproc|date\s+\+%s|id\s+-u|stat\s+-c\s*%[sY]\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|seq\s+[\s\d]+)\s*"
 )
 _NAMES: Final = re.compile(
@@ -46,10 +49,12 @@ _NAMES: Final = re.compile(
 )
 KEY: Final = re.compile(r"[\w.-]+|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$[0-9]")
 _FILTERED: Final = re.compile(
-    r"(echo|basename) \"\$\{?([A-Za-z_]\w*)\}?\"(?: \.\w+)?"
+    r"(echo|basename) \"\$\{?([A-Za-z_]\w*)(?:%%?[.\w*]+)?\}?\"(?: \.\w+)?"
     r"(?: \| (?:tr '?[\w:\[\] -]+'? '?[\w:\[\]]+'?|cut -d ?'?[._-]'? -f ?\d|sed '?s/[^/']*/[\w&-]*/g?'?))*"
 )
 _GLOB: Final = re.compile(r"[*?\[]")
+#: A pattern of files of one directory whose names begin or end alike, as `src/*.c`.
+_NAMED: Final = re.compile(r"(?:[\w.-]+/)*[\w.-]*\*[\w.-]*")
 _MAX_CUT: Final = 256
 _KINDS: Final = frozenset(
     {"command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion"}
@@ -62,6 +67,13 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
     plain = _PLAIN.fullmatch(source)
     cut = _CUT.fullmatch(source)
     default = _DEFAULT.fullmatch(source)
+    replaced = _REPLACED.fullmatch(source)
+    if replaced is not None:
+        whole = scope.lookup(replaced[1])
+        known = whole.fixed() if whole is not None else None
+        new = replaced[4].replace("\\\\", "\\")
+        text = None if known is None else known.replace(replaced[3], new, 1 if replaced[2] == "/" else -1)
+        return _held(None if text is None else Word(text[:_MAX_CUT]), quoted=quoted, number=False)
     if default is not None:
         value = scope.lookup(default[1]) or (Word(default[2]) if scope.unset(default[1]) else None)
         return _held(Word(default[2]) if value == Word("") else value, quoted=quoted, number=False)
@@ -109,7 +121,7 @@ def _held(value: Word | None, *, quoted: bool, number: bool) -> Word:
     if value is None or HOLE in value.text:
         told = value is not None and value.text == TOLD
         return Word(NUMBER if number else TOLD if told else HOLE, split=not quoted and not number)
-    if quoted:
+    if quoted or (value.glob and _NAMED.fullmatch(value.text)):
         return value
     if not value.text or any(char in value.text for char in " \t\n*?[\\"):
         return UNKNOWN

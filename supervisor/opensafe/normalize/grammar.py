@@ -5,7 +5,7 @@ track of what decides what a word means: variables set once to a known value, fu
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from tree_sitter import Node
@@ -73,6 +73,7 @@ class Text(Names):
     def __init__(self, walk: Walk, source: bytes, via: tuple[str, ...], *, is_bash: bool) -> None:
         super().__init__(source, walk, walk.collector)
         self.is_bash = is_bash
+        self.root: Node | None = None
         self.told = False
         self._shown: Sequence[Word] | None = None
         self._walk = walk
@@ -82,6 +83,18 @@ class Text(Names):
         self._uncalled: dict[str, Node] = {}
         self._within: list[str] = []
         self._running: list[str] = []
+
+    def printed_texts(self) -> Iterable[bytes]:
+        if self.root is None or b"echo" not in self.source:
+            return
+        nodes = [self.root]
+        while nodes:
+            node = nodes.pop()
+            if node.type == "command" and node.children[0].text == b"echo":
+                for word in node.named_children:
+                    if word.type == "string":
+                        yield from (part.text or b"" for part in word.named_children if part.type == "string_content")
+            nodes += node.named_children
 
     # What words ask (see word.Scope)
 
@@ -478,7 +491,8 @@ class Text(Names):
             if child.type == "variable_assignment":
                 name, value = self._assignment(child)
                 found[name] = value
-                top = position == "top" and at_top(node) and name not in self._known and node.child_count == 2
+                alone = all(other.type == "variable_assignment" for other in node.named_children)
+                top = position == "top" and at_top(node) and name not in self._known and alone
                 self._known[name] = value if top and not self._via and not _SHELL_SETS.fullmatch(name) else UNKNOWN
                 words.append(assigned(name, value))
                 if self._running and self.slice(node.children[0]) == "local" and node.child_count == 2:
@@ -515,6 +529,9 @@ class Text(Names):
         self.assigning = name
         word = read_word(value, self)
         self.assigning = ""
+        listed = self._listed_file(value)
+        if listed is not None:
+            return name, listed
         if _TEMPORARY.fullmatch(self.source[value.start_byte : value.end_byte].strip(b'"')) and not self.mentions(
             "TMPDIR"
         ):
@@ -524,6 +541,14 @@ class Text(Names):
         if self.source[value.start_byte - 2 : value.start_byte] == b"+=":
             return name, UNKNOWN
         return name, word._replace(glob=False)
+
+    def _listed_file(self, value: Node) -> Word | None:
+        """What a variable holds that is set to one of the files of a pattern: `$(ls -t logs/*.log | head -1)`."""
+        one = value.named_children[0] if value.type == "string" and value.named_child_count == 1 else value
+        if one.type != "command_substitution" or self._shown is None or len(self._shown) != 1:
+            return None
+        listed = self._shown[0]
+        return listed if listed.glob and listed.known and not listed.split and listed.text != "." else None
 
     def _command(self, node: Node, position: str, redirects: Sequence[Redirection], extra: Sequence[Word]) -> None:
         words: list[Word] = []

@@ -78,14 +78,14 @@ _RUBY: Final = _Language(
 _PHP: Final = _Language(
     _words(
         """exec shell_exec system passthru popen proc_open proc_nice pcntl_\\w+ posix_\\w+ eval assert
-        create_function include include_once require require_once call_user_func\\w* forward_static_call\\w*
+        create_function  call_user_func\\w* forward_static_call\\w*
         unserialize curl_\\w+ fsockopen pfsockopen stream_\\w+ socket_\\w+ mail dl putenv ini_set FFI
         Reflection\\w* SplFileObject fopen file_get_contents file_put_contents readfile file unlink rename rmdir
         mkdir copy symlink link chmod chown chgrp touch tempnam move_uploaded_file parse_ini_file show_source
         highlight_file php_strip_whitespace opendir ftp_\\w+ ssh2_\\w+ imap_\\w+ mysqli?\\w* PDO pg_\\w+
         SoapClient DOMDocument simplexml_load_file register_shutdown_function ob_start extract func_get_args
         Closure""",
-        r"`|\$\$|\$\{|\$\w+\s*\(|\)\s*\(|\]\s*\(|new\s+\$|\$\w+::|::\s*\$|->\s*[\$\{]|['\"]\s*\(",
+        r"`|(?<![\w$'\"])(?:include|require)(?:_once)?\b|\$\$|\$\{|\$\w+\s*\(|\)\s*\(|\]\s*\(|new\s+\$|\$\w+::|::\s*\$|->\s*[\$\{]|['\"]\s*\(",
     ),
     re.compile(
         rf"""\b(?P<call>file_get_contents|file_put_contents|file|fopen|readfile|parse_ini_file|require|require_once|include)"""
@@ -101,15 +101,44 @@ _LUA: Final = _Language(
         io\\b(?!\\s*\\.\\s*(?:read|write|stdout|stdin|stderr)\\b)""",
         r"string\s*\.\s*dump|string\s*\.\s*char",
     ),
-    re.compile(rf"""\bio\s*\.\s*(?P<call>open|lines)\s*\(\s*{_FILE}(?:\s*,\s*["'](?P<mode>rb?|[wa][b+]?)["'])?"""),
+    re.compile(rf"""\bpackage\.path\s*=\s*["']\./[\w./?;-]+["']\s*\.\.\s*package\.path|\bio\s*\.\s*(?P<call>open|lines)\s*\(\s*{_FILE}(?:\s*,\s*["'](?P<mode>rb?|[wa][b+]?)["'])?"""),
     re.compile(r"""\brequire\s*\(?\s*['"](?P<module>[\w.-]+)['"]\s*\)?|\b(?P<lib>\0)"""),
     re.compile(r"cjson|lpeg|lfs|inspect|(?!socket|posix|ffi|luv|ssl|http|lanes|copas)[\w.-]+"),
 )  # fmt: skip
-_LANGUAGES: Final = {"perl": _PERL, "ruby": _RUBY, "php": _PHP, "lua": _LUA}
+_R: Final = _Language(
+    _words(
+        """system system2 shell shell\\.exec pipe url download\\.file socketConnection eval parse source sys\\.source
+        do\\.call match\\.fun get mget unlink file\\.remove file\\.rename file\\.copy file\\.symlink dyn\\.load
+        install\\.packages remotes devtools processx callr sys RCurl httr httr2 curl reticulate
+        Rcpp environment globalenv""",
+        r"\.Call|\.External|\.C\(|`",
+    ),
+    re.compile(
+        r"\b(?P<call>write\.csv|write\.table|writeLines|saveRDS|save|ggsave|png|pdf|sink)"
+        rf"""\((?:[^()"']*,\s*)?(?:\w+\s*=\s*)?{_FILE}"""
+    ),
+    re.compile(r"\b(?P<module>\0)(?P<lib>\0)"),
+    re.compile(r"\0"),
+)  # fmt: skip
+_LANGUAGES: Final = {"perl": _PERL, "ruby": _RUBY, "php": _PHP, "lua": _LUA, "R": _R}
 _PATHS: Final = re.compile(
     r"""['"](?P<path>(?:~|\.{0,2})/[^'"\s<>|;]{1,200}|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]+/[\w./-]+)['"]"""
 )
-_WRITING: Final = frozenset({"write", "file_put_contents"})
+_WRITING: Final = frozenset(
+    {
+        "file_put_contents",
+        "ggsave",
+        "pdf",
+        "png",
+        "save",
+        "saveRDS",
+        "sink",
+        "write",
+        "write.csv",
+        "write.table",
+        "writeLines",
+    }
+)
 _RUNNING: Final = frozenset({"require", "require_once", "include"})
 
 
@@ -141,7 +170,7 @@ def module_allowed(language: str, name: str) -> bool:
 def _files(kind: _Language, code: str) -> Iterator[Use]:
     for found in kind.files.finditer(code):
         groups = found.groupdict()
-        word = Word(found["file"] or found["file_"])
+        word = Word(found["file"] or found["file_"] or "")
         mode = groups.get("mode") or "r"
         if groups.get("call") in _RUNNING:
             yield Use("text", word)

@@ -28,8 +28,8 @@ _PERL: Final = _Interpreter(
 _NODE: Final = _Interpreter(
     "javascript",
     table(
-        "-vhc i! e: p: r:! version help check interactive! eval: print: require:! import:! loader:! "
-        "experimental-loader:! test test-only test-reporter: test-name-pattern: watch enable-source-maps "
+        "-vhc i! e: p: r: version help check interactive! eval: print: require: import: loader: "
+        "experimental-loader: test test-only test-reporter: test-name-pattern: watch enable-source-maps "
         "no-warnings trace-warnings max-old-space-size: input-type: experimental-vm-modules no-deprecation "
         "trace-deprecation"
     ),
@@ -45,6 +45,11 @@ _R: Final = _Interpreter("R", table("e: vanilla no-save no-restore slave quiet v
 _INTERPRETERS: Final[dict[str, _Interpreter]] = {
     "perl": _PERL, "node": _NODE, "nodejs": _NODE, "ruby": _RUBY, "php": _PHP, "lua": _LUA, "Rscript": _R,
 }  # fmt: skip
+#: Modules that translate or trace what node runs.
+_PRELOADS: Final = re.compile(
+    r"ts-node(?:/register(?:/\w[\w-]*)?|/esm)?|tsx(?:/\w+)?|esm|dotenv/config|source-map-support/register|@babel/register"
+    r"|@swc(?:-node)?/register(?:/\w+)?|esbuild-register|tsconfig-paths/register|sucrase/register|global-jsdom/register"
+)
 _PYTHONS: Final = re.compile(r"(?:python|pypy)(?:[23](?:\.[0-9]+)?)?")
 _LUAS: Final = re.compile(r"(?:lua|luajit)(?:5\.[0-9])?")
 _STOPS: Final = {"c", "m"}
@@ -98,6 +103,15 @@ def interpreter_uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
 
 def _loaded(kind: _Interpreter, options: Sequence[tuple[str, Word | None]]) -> Iterator[Use]:
     """Modules that options load (`-MList::Util=sum`, `-rjson`), and where they are looked for (`-Ilib`)."""
+    if kind is _NODE:
+        for name, value in options:
+            if value is not None and name in ("r", "require", "import", "loader", "experimental-loader"):
+                own = re.fullmatch(r"(?:\.{1,2}/|/workspace/)[\w./-]+", value.text)
+                if own:
+                    yield Use("text", value)
+                elif not _PRELOADS.fullmatch(value.text):
+                    yield Use("doubt", Word(f"the option {name} loads a module that may start programs"))
+        return
     if kind not in (_PERL, _RUBY, _LUA):
         return
     for name, value in options:

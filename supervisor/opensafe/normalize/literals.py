@@ -15,4 +15,4 @@ def names_file(text: str) -> bool:
     """Whether a text looks like a path. One at the root that no directory there begins, as a URL's, is none."""
     if len(text) > 256 or "://" in text or not _PATH.fullmatch(text):
         return False
-    return text[:1] != "/" or text.lstrip("/").partition("/")[0] in ROOTS or ".." in text
+    return text[:1] != "/" or text.lstrip("/").partition("/")[0] in ROOTS or ".." in text or "/." in text

@@ -6,21 +6,21 @@ counts.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from .commands import Collector
 from .word import UNKNOWN, Word
 
 _NAME: Final = re.compile(rb"(?<!-type )(?<!\w-)(?<![./\\])(?<!\s-(?=[a-zA-Z][\s)\"']))\b[A-Za-z0-9_]+")
-_PLAIN: Final = re.compile(rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#]|:?[-+][\w.,/:+-]*\}))")
-#: What echo prints between double quotes; a word in it is none of the shell's names.
-_ECHOED: Final = re.compile(rb"(?:\A|[;\n]|&&|\|\||\bthen|\bdo|\belse)\s*echo (?:-e )?\"([^\"`\\\n]*)\"")
-_TOLD_WORD: Final = re.compile(rb"(?<![\w$./\\{(\[-])\b[A-Za-z0-9_]+(?![\w=\[+])")
+_PLAIN: Final = re.compile(
+    rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#/^,]|:[0-9 ]|:?[-+][\w.,/:+-]*\}))"
+)
+_TOLD_WORD: Final = _NAME
 _SAME: Final = re.compile(rb"\b([A-Za-z_]\w*)=\"?\$\{?\1\}?\"?(?=[\s;&|)]|\Z)")
 _NUMERIC_VALUE: Final = (
-    rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$(?:SECONDS|EPOCHSECONDS|RANDOM)(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$#(?=[\s;&|)]|\Z)"
-    rb"|\"?(?:\$\([^()`$;&<>\n]{0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|nproc|date\s+\+%s|stat\s+-c\s*'?%[sYaXZ]'?\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
+    rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$(?:SECONDS|EPOCHSECONDS|RANDOM)(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$[#?$!](?=[\s;&|)]|\Z)"
+    rb"|\"?(?:\$\((?:'[^'\n]*'|[^()`$;&<>\n']){0,200}?(?:wc\s+-[lwcm]+(?:\s*<\s*(?:[\w./-]+|\"\$\w+\"))?|nproc|date\s+\+%s|stat\s+-c\s*'?%[sYaXZ]'?\s+[\w./-]+|git\s+rev-list\s+--count\s+[\w./-]+|grep\s+-c\s+[\w'^.-]+\s+[\w./-]+|grep\s+-n\w*\s+(?:'[^'\n]*'|[\w./^-]+)\s+[\w./-]+\s*\|\s*(?:head\s+-n?\s*1\s*\|\s*)?cut\s+-d\s*:\s+-f\s*1(?:\s*\|\s*(?:head|tail)\s+-n?\s*1)?)\s*\)|\$\(grep\s+-c\s+(?:'[^'\n]*'|\"[^\"$`\n]*\")\s+(?:[\w./-]+|\"\$\w+\")\)|`wc\s+-[lwcm]+\s*<\s*[\w./-]+`)\"?"
 )
 _ARITHMETIC_SPAN: Final = re.compile(rb"\(\([^'\"`\[\n]{0,200}?\)\)")
 _REDEFINED: Final = re.compile(
@@ -159,7 +159,11 @@ class Names:
             )
             loops = len(
                 re.findall(
-                    rb"\bfor " + word + rb" in (?:[0-9]+ ?|\{[0-9]+\.\.[0-9]+\}|\$\(seq [0-9 ]+\))+(?=[;\n])",
+                    rb"\bfor "
+                    + word
+                    + rb" in (?:\"\$\{!\w+\[@\]\}\""
+                    + (rb"" if b"-A" not in self.source else rb"(?!)")
+                    + rb"|[0-9]+ ?|\{[0-9]+\.\.[0-9]+\}|\$\(seq [0-9 ]+\))+(?=[;\n])",
                     self.source,
                 )
             )
@@ -173,13 +177,17 @@ class Names:
             self._numeric[name] = numbers + loops + within >= mentions
         return not mentions or (self._numeric[name])
 
+    def printed_texts(self) -> Iterable[bytes]:
+        """What stands between the quotes of what echo prints: a word in it is none of the shell's names."""
+        return ()
+
     def mentions(self, name: str) -> int:
         """How often the text holds `name` other than as a plain expansion."""
         if self._mentions is None:
             counts = Counter(_NAME.findall(self.source))
             counts.subtract(plain or braced for plain, braced in _PLAIN.findall(self.source))
             counts.subtract(_SAME.findall(self.source))
-            for told in _ECHOED.findall(self.source):
+            for told in self.printed_texts():
                 counts.subtract(_TOLD_WORD.findall(told))
             self._mentions = counts
         return self._mentions[name.encode()]

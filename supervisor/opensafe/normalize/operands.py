@@ -95,6 +95,9 @@ _SILENT: Final = frozenset(
      "typeset", "zgrep"}
 )  # fmt: skip
 _LABELS: Final = frozenset({"bazel", "bazelisk", "buck", "buck2", "pants", "please"})  # `//a:b` is no path
+_SCRIPTED: Final = frozenset(
+    {"clojure", "crystal", "elixir", "groovy", "guile", "julia", "ocaml", "octave", "racket", "sbcl", "scala", "tclsh"}
+)
 _WRITES_PLACE: Final = frozenset({"cp", "mv", "ln", "install"})
 _WRITES_BY_OPTION: Final = frozenset(
     {"c++", "cc", "clang", "clang++", "file", "g++", "gcc", "ld", "less", "rustc", "wget", "wget2",
@@ -113,6 +116,8 @@ def uses(program: str, args: Sequence[Word]) -> Iterator[Use]:
         yield from _by_spec(program, _SPECS[program], args)
     elif is_interpreter(program):
         yield from interpreter_uses(program, args)
+    elif program in _SCRIPTED:
+        yield from _script(args)
     else:
         yield from path_like([word for word in args if program not in _LABELS or word.text[:2] != "//"])
     if program not in _SILENT and program not in ("curl", "wget", "wget2"):
@@ -273,6 +278,16 @@ def _urls(program: str, args: Sequence[Word]) -> Iterator[Use]:
                 continue
             if anywhere or not before or before.endswith(("=", ",", "@")):
                 yield Use("host", Word(found[0] if anywhere else text[found.start() :]))
+
+
+def _script(args: Sequence[Word]) -> Iterator[Use]:
+    """An interpreter whose code is not read: it may run a file of the workspace; other code is a doubt."""
+    operands = [word for word in args if word.text[:1] != "-"]
+    asks = [word.text for word in args] in (["--version"], ["-v"], ["-version"], ["--help"])
+    if not asks and (not operands or any(re.match(r"-\w*[eEcipl]\b|--e|--c|--i", word.text) for word in args)):
+        yield Use("doubt", Word("code that is not looked into"))
+    yield from (Use("text", word) for word in operands[:1])
+    yield from path_like(operands[1:])
 
 
 def _ls(args: Sequence[Word]) -> Iterator[Use]:

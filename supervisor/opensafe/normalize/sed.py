@@ -39,11 +39,7 @@ def sed(args: Sequence[Word]) -> Iterator[Use]:
     scripts = [value for name, value in parsed.options if name in ("e", "expression") and value is not None]
     if not scripts and not any(name in ("f", "file") for name, _ in parsed.options) and operands:
         scripts = [operands.pop(0)]
-    texts = ["" if script.glob else _filled(script.text) for script in scripts]
-    if any(script.glob for script in scripts):
-        yield Use("doubt", Word("a script that is not known before the run"))
-    else:
-        yield from script_uses("\n".join(texts))
+    yield from script_uses("\n".join(_filled(script.text) for script in scripts))
     suffixes = [value for name, value in parsed.options if name in ("i", "in-place")]
     for word in operands:
         yield Use("read", word)

@@ -180,6 +180,7 @@ class _Walk:
             if beside != text:
                 self.text(beside, position, via)
         scope = Text(self, source, via, is_bash=is_bash)
+        scope.root = root
         self._scopes.append(scope)
         numeric, collector.numeric = collector.numeric, scope.numeric
         try:

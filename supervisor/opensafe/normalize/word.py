@@ -10,6 +10,8 @@ from typing import Final, NamedTuple, Protocol
 from tree_sitter import Node
 
 HOLE: Final = "\0"
+NUMBER: Final = HOLE + "\x01"
+"""A hole that holds a plain number. No accepted text has these characters."""
 
 
 class Word(NamedTuple):
@@ -32,7 +34,7 @@ class Word(NamedTuple):
     @property
     def may_be_option(self) -> bool:
         """Whether an option may come out of a hole in it."""
-        return HOLE in self.text and (self.split or self.text[0] == HOLE)
+        return HOLE in self.text and (self.split or (self.text[0] == HOLE and not self.text.startswith(NUMBER)))
 
     def part(self, text: str) -> "Word":
         """The same word cut to `text`: an option's glued value."""
@@ -75,8 +77,6 @@ class Scope(Protocol):
         """Something could not be understood."""
 
 
-NUMBER: Final = HOLE + "\x01"
-"""A hole that holds a plain number. No accepted text has these characters."""
 TOLD: Final = HOLE + "\x02"
 """A hole that holds what a command prints that only shows what the workspace's files and git say."""
 REF: Final = Word("ref" + HOLE)

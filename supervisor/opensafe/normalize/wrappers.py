@@ -381,7 +381,8 @@ def _xargs(words: Sequence[Word]) -> Peeled:
             marker = "{}" if value is None or (name != "I" and not value.text) else value.text
     if marker is not None and HOLE in marker:
         doubt = "xargs with a marker that is not known before the run"
-    if marker is not None and any(name in ("L", "l", "n", "max-lines", "max-args") for name, _ in parsed.options):
+    counts = [value for name, value in parsed.options if name in ("L", "l", "n", "max-lines", "max-args")]
+    if marker is not None and any(value is None or value.text != "1" for value in counts):
         doubt = "xargs with options of which the last one counts"
     files = tuple(value for name, value in parsed.options if name in ("a", "arg-file") and value is not None)
     fed = FED
