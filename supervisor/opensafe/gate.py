@@ -382,10 +382,11 @@ class Gate:
         return live
 
     def _admit(self, submission: Submission, call: ToolCall) -> None:
-        if len(self._tasks) >= self._caps.running_calls:
+        under_way = len(self.live.running())  # not the tasks: one still lives for a moment when its outcome is out
+        if under_way >= self._caps.running_calls:
             raise LimitExceeded(
                 "too many calls at once",
-                value=len(self._tasks),
+                value=under_way,
                 limit=f"caps.running_calls = {self._caps.running_calls}",
             )
         tag = submission.asked.tag
