@@ -9,6 +9,8 @@ from typing import Annotated, Final
 import msgspec
 
 from .errors import ConfigError
+from .model.limits import SandboxLimits
+from .model.sandbox import Name
 
 DEFAULT_PATH: Final = pathlib.Path("/etc/opensafe/opensafe.toml")
 DEFAULT_PREFIX: Final = "/opt/opensafe"
@@ -82,6 +84,16 @@ class Service(_Section, frozen=True):
     reflection: bool = False
 
 
+class PoolSettings(_Section, frozen=True):
+    """Sandboxes that are kept ready for one principal. Only a create with exactly these limits gets one."""
+
+    principal: PrincipalName = "default"
+    template: Name = "base"
+    ready: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    warm_up: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=64)] = ("/bin/true",)
+    limits: SandboxLimits = SandboxLimits()
+
+
 class Config(_Section, frozen=True):
     """The whole file. Sections and keys are as the fields are named."""
 
@@ -90,6 +102,7 @@ class Config(_Section, frozen=True):
     caps: Caps = Caps()
     policy: PolicySettings = PolicySettings()
     telemetry: Telemetry = Telemetry()
+    pool: tuple[PoolSettings, ...] = ()
     principals: dict[PrincipalName, PrincipalSettings] = msgspec.field(
         default_factory=lambda: {
             "default": PrincipalSettings(),
@@ -108,6 +121,23 @@ def load(path: pathlib.Path) -> Config:
             remedy="Write it (deploy/opensafe.toml is an example) or name another with --config.",
         ) from error
     try:
-        return msgspec.toml.decode(text, type=Config)
+        config = msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}", remedy="The settings are described in docs/configuration.md.") from error
+    for entry in config.pool:
+        if entry.principal not in config.principals:
+            raise ConfigError(
+                f"{path}: pool for a principal that there is not",
+                value=entry.principal,
+                limit=", ".join(config.principals),
+                remedy="Name one of [principals.NAME].",
+            )
+    kept = sum(entry.ready for entry in config.pool)
+    if kept > config.caps.sandboxes:
+        raise ConfigError(
+            f"{path}: the pool is larger than what there can be",
+            value=kept,
+            limit=f"caps.sandboxes = {config.caps.sandboxes}",
+            remedy="Keep fewer ready, or raise the cap: cells count against it.",
+        )
+    return config

@@ -27,6 +27,7 @@
     ├── SandboxError            the platform failed, not the command
     │   ├── SandboxLost
     │   ├── SandboxStartFailed
+    │   ├── NoWarmSandbox       the pool has none ready, and a cold one was not wanted
     │   └── DriverError         the sentry's control socket answered nonsense, too late or not at all
     ├── WardenRefused           an operation without the decision that would allow it
     ├── PolicyError             no verdict: denies
@@ -219,6 +220,12 @@ class SandboxStartFailed(SandboxError):
     """A sandbox could not be made; whatever had been made of it was removed."""
 
     reason = "SANDBOX_START_FAILED"
+
+
+class NoWarmSandbox(SandboxError):
+    """The pool has no sandbox of that kind ready, and the request allows no other. Nothing was made."""
+
+    reason = "NO_WARM_SANDBOX"
 
 
 class DriverError(SandboxError):

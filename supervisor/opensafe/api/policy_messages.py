@@ -1,17 +1,22 @@
 """Bundles, explanations and shadow as protobuf messages. One function a message."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from opensafe._proto.v1 import policy_pb2
 from opensafe.control.activation import ACTIVATED, REFUSED, Activations, Settled
 from opensafe.control.judge import Verdict
+from opensafe.model.calls import Principal
 from opensafe.model.explanation import Explanation
 from opensafe.model.records import DecisionRecord
 from opensafe.model.shadow import Candidate, ShadowReport
+from opensafe.warden.protocol import StatusReport
 
 from . import convert
+
+#: Roles that see every principal's pool.
+_SEEING: Final = frozenset({"operator", "auditor"})
 
 
 def bundle(activations: Activations, helper_digest: str) -> dict[str, Any]:
@@ -27,6 +32,13 @@ def bundle(activations: Activations, helper_digest: str) -> dict[str, Any]:
         "last_refusal": refusal
         and policy_pb2.BundleRefusal(digest=refusal.digest, reason=refusal.reason, unix_ns=refusal.time_us * 1000),
     }
+
+
+def pool(report: StatusReport, principal: Principal) -> list[policy_pb2.PoolState]:
+    """The pool's entries that the principal may see: who else keeps sandboxes ready is nobody's business."""
+    seen = report.pool if _SEEING.intersection(principal.roles) else ()
+    own = [one for one in report.pool if one.principal == principal.name]
+    return [policy_pb2.PoolState(**msgspec.structs.asdict(one)) for one in seen or own]
 
 
 def settled(found: Settled) -> policy_pb2.WatchBundleResponse:

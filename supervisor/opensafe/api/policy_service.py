@@ -121,6 +121,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             programs=report.programs,
             version=__version__,
             removed_at_start=report.removed_at_start,
+            pool=policy_messages.pool(report, self._principal),
             **policy_messages.bundle(self._activations, report.helper_bundle),
         )
 

@@ -26,7 +26,7 @@ _Checked = TypeVar("_Checked")
 
 def wanted(message: sandbox_pb2.CreateSandboxRequest) -> Wanted:
     """A sandbox that is asked for. Raises InvalidArgument naming field and bound."""
-    asked: dict[str, Any] = {name: getattr(message, name) for name in ("ttl_s", "idle_timeout_s")}
+    asked: dict[str, Any] = {name: getattr(message, name) for name in ("ttl_s", "idle_timeout_s", "require_warm")}
     asked |= {name: getattr(message, name) for name in ("template", "network") if getattr(message, name)}
     asked["labels"] = dict(message.labels)
     asked["limits"] = {field.name: value for field, value in message.limits.ListFields()}

@@ -30,6 +30,8 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
             sandbox=sandbox_messages.sandbox(made.row),
             decision=convert.decision(made.judged.verdict),
             create_ns=made.create_ns,
+            warm=made.warm,
+            claim_ns=made.claim_ns,
         )
 
     async def GetSandbox(  # noqa: N802 - the name of the RPC

@@ -121,6 +121,10 @@ def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | N
         ),
         check("self-test", bool(status.checks), f"{len(status.checks)} checks", "Start the daemon anew."),
     ]
+    for one in status.pool:
+        value = f"{one.ready} of {one.wanted} ready" if not one.failures else f"{one.failures} failed: {one.error}"
+        remedy = "The daemon's log says more; it tries again by itself."
+        checks.append(check(f"pool {one.principal} {one.template}", not one.failures, value, remedy))
     for test in status.checks:
         answers = f"refused: {test.answer}; control: {test.control_answer}"
         remedy = "A layer does not hold: stop the daemon and look at its log."

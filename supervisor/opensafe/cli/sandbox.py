@@ -42,6 +42,7 @@ def create(
     network: Annotated[
         str, typer.Option(metavar="PROFILE", help="Network profile; so far there is only none.")
     ] = "none",
+    require_warm: Annotated[bool, typer.Option("--require-warm", help="Out of the pool, or not at all.")] = False,
     principal: options.Principal = None,
     json: options.Json = False,
 ) -> int:
@@ -61,7 +62,15 @@ def create(
     async def work(client: "Client") -> CreatedSandbox:
         session_id = session or await client.create_session(place.AGENT)
         try:
-            return await client.create_sandbox(session_id, template, size, labels=labels, lease=lease, network=network)
+            return await client.create_sandbox(
+                session_id,
+                template,
+                size,
+                labels=labels,
+                lease=lease,
+                network=network,
+                require_warm=require_warm,
+            )
         except BaseException:
             if session is None:
                 await client.close_session(session_id)
@@ -70,7 +79,7 @@ def create(
     with present.progress("making a sandbox"):
         made = ask(principal, work)
     if json:
-        summary = {"sandbox_id": made.sandbox_id, "create_ms": made.create_ns / 1e6}
+        summary = {"sandbox_id": made.sandbox_id, "create_ms": made.create_ns / 1e6, "warm": made.warm}
         present.raw(encode(report("sandbox-create", summary, made)))
     else:
         present.out(made.sandbox_id)

@@ -152,18 +152,23 @@ class Client:
         labels: Mapping[str, str] = {},
         lease: Lease = Lease(),  # noqa: B008 - frozen
         network: str = "",
+        require_warm: bool = False,
     ) -> CreatedSandbox:
         """Make a sandbox of a runner image ("" is `base`). Policy judges the request: NotPermitted is its no.
 
-        labels: at most 16, for lists. network: a profile, of which there is only `none` so far. Raises LimitExceeded,
-        SandboxStartFailed.
+        labels: at most 16, for lists. network: a profile, of which there is only `none` so far. require_warm: one out
+        of the pool or none, which is NoWarmSandbox. Raises LimitExceeded, SandboxStartFailed.
         """
-        request = _sandboxes.create_request(session_id, template, size, labels, lease, network)
+        request = _sandboxes.create_request(
+            session_id, template, size, labels, lease, network, require_warm=require_warm
+        )
         answer = await self._ask(self._sandboxes.CreateSandbox(request))
         return CreatedSandbox(
             sandbox=_sandboxes.sandbox(answer.sandbox),
             verdict=_wire.verdict(answer.decision),
             create_ns=answer.create_ns,
+            warm=answer.warm,
+            claim_ns=answer.claim_ns,
         )
 
     async def get_sandbox(self, sandbox_id: str) -> Sandbox:

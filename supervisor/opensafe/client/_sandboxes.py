@@ -15,7 +15,14 @@ _ACTIONS_BACK: Final = {number: name for name, number in _ACTIONS.items()} | {sa
 
 
 def create_request(
-    session_id: str, template: str, size: SandboxSize, labels: Mapping[str, str], lease: Lease, network: str
+    session_id: str,
+    template: str,
+    size: SandboxSize,
+    labels: Mapping[str, str],
+    lease: Lease,
+    network: str,
+    *,
+    require_warm: bool,
 ) -> sandbox_pb2.CreateSandboxRequest:
     """Raises InvalidArgument for what the message can't hold."""
     action = _ACTIONS.get(lease.idle_action)
@@ -31,6 +38,7 @@ def create_request(
             idle_timeout_s=lease.idle_timeout_s,
             idle_action=action,
             network=network,
+            require_warm=require_warm,
         )
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"the sandbox can't be asked for: {error}") from error

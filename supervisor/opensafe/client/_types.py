@@ -86,11 +86,16 @@ class SandboxPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatedSandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """A sandbox that was just made, the verdict that allowed it, and the time it took."""
+    """A sandbox that was just made, the verdict that allowed it, and the time it took.
+
+    warm: it came out of the pool; claim_ns is then the part of that time that the claim took.
+    """
 
     sandbox: Sandbox
     verdict: Verdict
     create_ns: int
+    warm: bool = False
+    claim_ns: int = 0
 
     @property
     def sandbox_id(self) -> str:
@@ -225,10 +230,26 @@ class BundleSettled(msgspec.Struct, frozen=True, kw_only=True):
     took_ms: int
 
 
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the pool: sandboxes to be kept ready, and those that are.
+
+    failures: makes that failed in a row; then `error` is the last, and the next try is `pause_s` seconds away.
+    """
+
+    principal: str
+    template: str
+    wanted: int
+    ready: int
+    failures: int
+    error: str
+    pause_s: int
+
+
 class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the daemon knows of itself. removed_at_start: what an earlier one had left behind.
 
     bundle_refused: what lies at bundle_path is not in force. helper_revision: "" while the helper has another one.
+    pool: the caller's own entries; all of them for operators and auditors.
     """
 
     version: str
@@ -251,6 +272,7 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     helper_revision: str = ""
     bundle_refused: bool = False
     last_refusal: BundleRefusal | None = None
+    pool: tuple[PoolState, ...] = ()
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):

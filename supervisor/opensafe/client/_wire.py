@@ -18,6 +18,7 @@ from ._types import (
     BundleRefusal,
     BundleSettled,
     DaemonStatus,
+    PoolState,
     Review,
     SelfTest,
     Verdict,
@@ -190,6 +191,18 @@ def status(message: policy_pb2.GetStatusResponse) -> DaemonStatus:
         helper_revision=message.helper_revision,
         bundle_refused=message.bundle_refused,
         last_refusal=_refusal(message.last_refusal) if message.HasField("last_refusal") else None,
+        pool=tuple(
+            PoolState(
+                principal=one.principal,
+                template=one.template,
+                wanted=one.wanted,
+                ready=one.ready,
+                failures=one.failures,
+                error=one.error,
+                pause_s=one.pause_s,
+            )
+            for one in message.pool
+        ),
     )
 
 

@@ -55,14 +55,17 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     ttl_s: _Seconds = 0
     idle_timeout_s: _Seconds = 0
     idle_action: Literal["pause", "delete"] = "delete"
+    require_warm: bool = False
 
 
 class MadeSandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """A fresh sandbox, the verdict that allowed it, and the time the warden took."""
+    """A fresh sandbox, the verdict that allowed it, and the time the warden took. warm, claim_ns: as in SandboxMade."""
 
     row: SandboxRow
     judged: Judged
     create_ns: int
+    warm: bool = False
+    claim_ns: int = 0
 
 
 class Sandboxes:
@@ -90,7 +93,8 @@ class Sandboxes:
         self._making = 0
 
     async def make(self, principal: Principal, session_id: str, wanted: Wanted) -> MadeSandbox:
-        """Judge, record, make. Raises NotPermitted with the rules where policy says no, SandboxStartFailed."""
+        """Judge, record, make. Raises NotPermitted with the rules where policy says no, SandboxStartFailed,
+        NoWarmSandbox."""
         arrived = time.monotonic_ns()
         session = self._sessions.require(principal, session_id)
         ttl_s = self._ttl(wanted.ttl_s)
@@ -113,7 +117,7 @@ class Sandboxes:
                 if judged.action is not Action.ALLOW:
                     raise _refused(judged)
                 with self._tracing.child(semconv.SPAN_SANDBOX_CREATE, **{semconv.SANDBOX_ID: spec.sandbox_id}):
-                    made = await self._warden.create_sandbox(spec, judged.record)
+                    made = await self._warden.create_sandbox(spec, judged.record, require_warm=wanted.require_warm)
             await self._changes.write(_made(session, spec, wanted, ttl_s))
         finally:
             self._making -= 1
@@ -123,7 +127,7 @@ class Sandboxes:
         if now is None or now.closed:
             await self._removals.begin(row.sandbox_id, "session closed")
             raise NotFound("the session was closed meanwhile", value=session_id)
-        return MadeSandbox(row=row, judged=judged, create_ns=made.create_ns)
+        return MadeSandbox(row=row, judged=judged, create_ns=made.create_ns, warm=made.warm, claim_ns=made.claim_ns)
 
     def find(self, principal: Principal, sandbox_id: str) -> SandboxRow:
         """One that is not deleted, whatever else its state."""

@@ -51,9 +51,10 @@ class _Full(Exception):  # noqa: N818 - a reason to come back, not a fault
 class _Watched:
     """One sandbox. `waits`: its next report belongs to a start that is under way."""
 
-    def __init__(self, sandbox_id: str, template: str, reports: socket.socket) -> None:
-        self.sandbox_id = sandbox_id
-        self.template = template
+    def __init__(self, told: feed.Watch, reports: socket.socket) -> None:
+        self.sandbox_id = told.sandbox_id
+        self.container = told.container
+        self.template = told.template
         self.reports = reports
         self.tree = Tree()
         self.waits = False
@@ -130,7 +131,7 @@ class Watcher:
             case feed.Watch():
                 reports = socket.socket(fileno=sockets[0])
                 reports.setblocking(False)
-                watched = _Watched(told.sandbox_id, told.template, reports)
+                watched = _Watched(told, reports)
                 watched.tree.restore(told.calls, told.processes)
                 self._by_id[told.sandbox_id] = self._by_socket[reports.fileno()] = watched
                 self._epoll.register(reports.fileno(), select.EPOLLIN)
@@ -139,6 +140,10 @@ class Watcher:
             case feed.Unwatch():
                 if told.sandbox_id in self._by_id:
                     self._forget(self._by_id[told.sandbox_id])
+            case feed.Renamed():
+                if told.sandbox_id in self._by_id:
+                    watched = self._by_id[told.to] = self._by_id.pop(told.sandbox_id)
+                    watched.sandbox_id = told.to
             case _ if told.sandbox_id in self._by_id:
                 watched = self._by_id[told.sandbox_id]
                 match told:
@@ -205,7 +210,7 @@ class Watcher:
         if event.dropped:
             self._give_up(watched, f"{event.dropped} reports were lost")
             return True
-        if event.container != watched.sandbox_id:
+        if event.container != watched.container:
             raise MalformedReportError("a report of another container")
         if event.kind == START:
             return True

@@ -72,9 +72,16 @@ class WardenClient:
             raise _error(answer)
         return answer
 
-    async def create_sandbox(self, spec: SandboxSpec, decision: protocol.RecordRef) -> protocol.SandboxMade:
-        """Make and start a sandbox. Raises WardenRefused, SandboxStartFailed, LimitExceeded, Conflict."""
-        request = protocol.CreateSandbox(request=self.next_request(), spec=spec, decision=decision)
+    async def create_sandbox(
+        self, spec: SandboxSpec, decision: protocol.RecordRef, *, require_warm: bool = False
+    ) -> protocol.SandboxMade:
+        """Make and start a sandbox, or claim one from the pool.
+
+        Raises WardenRefused, SandboxStartFailed, LimitExceeded, Conflict; with require_warm NoWarmSandbox.
+        """
+        request = protocol.CreateSandbox(
+            request=self.next_request(), spec=spec, decision=decision, require_warm=require_warm
+        )
         return _expect(await self.call(request), protocol.SandboxMade)
 
     async def find_image(self, template: str) -> str:

@@ -52,10 +52,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Watch(_Message, frozen=True):
     """Read the reports of this sandbox, whose socket comes with the message.
 
-    calls, processes (id, parent): what there is already, where an earlier helper watched it.
+    container: the id by which its sentry reports. calls, processes (id, parent): what there is already, where an
+    earlier helper watched it.
     """
 
     sandbox_id: Id
+    container: Id
     template: str
     calls: tuple[Call, ...] = ()
     processes: tuple[tuple[int, int], ...] = ()
@@ -83,6 +85,13 @@ class Withdrawn(_Message, frozen=True):
     exec_id: Id
 
 
+class Renamed(_Message, frozen=True):
+    """The sandbox was claimed from the pool and has this id now. Its sentry reports as before."""
+
+    sandbox_id: Id
+    to: Id
+
+
 class Unwatch(_Message, frozen=True):
     """The sandbox is gone."""
 
@@ -95,7 +104,7 @@ class Ping(_Message, frozen=True):
     number: int
 
 
-Told = Watch | Expect | Bound | Withdrawn | Unwatch | Ping
+Told = Watch | Expect | Bound | Withdrawn | Renamed | Unwatch | Ping
 
 
 class Found(_Message, frozen=True):

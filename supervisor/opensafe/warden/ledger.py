@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 _CHUNK: Final = 1 << 20
 
-Kind = Literal["sandbox", "start", "end"]
+Kind = Literal["sandbox", "start", "end", "pool", "claim"]
 
 
 class Ledger:
@@ -44,13 +44,26 @@ class Ledger:
         """Number of entries."""
         return self._head.size
 
-    def append(self, kind: Kind, *, sandbox_id: str, exec_id: str = "", leaf: str = "", subject: str = "") -> int:
-        """Write one entry; the position to hand to `durable`. Raises AuditError: then nothing may be started."""
+    def append(
+        self,
+        kind: Kind,
+        *,
+        sandbox_id: str,
+        exec_id: str = "",
+        leaf: str = "",
+        subject: str = "",
+        cell: str = "",
+    ) -> int:
+        """Write one entry; the position to hand to `durable`. Raises AuditError: then nothing may be started.
+
+        A `pool` entry stands for a sandbox made before anybody asked, and the program that warmed it; the `claim` entry
+        says under which id such a `cell` was handed out.
+        """
         entry: dict[str, Any] = {
             "exec_id": exec_id, "kind": kind, "leaf": leaf, "sandbox_id": sandbox_id, "subject": subject,
             # Microseconds: nanoseconds would not fit the 53 bits of a canonical integer.
             "unix_us": time.time_ns() // 1000,
-        }  # fmt: skip
+        } | ({"cell": cell} if cell else {})  # fmt: skip
         if self._broken or self._syncer.failed:
             raise AuditError("the ledger is broken: an entry could not be written", remedy="Restart the daemon.")
         try:

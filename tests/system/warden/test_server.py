@@ -195,6 +195,7 @@ async def test_nothing_in_the_protocol_can_leave_out_the_filter_or_name_a_host_p
         "request",
         "spec",
         "decision",
+        "require_warm",
         "sandbox_id",
         "launch",
         "exec_id",

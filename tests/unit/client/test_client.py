@@ -221,6 +221,7 @@ def test_the_public_surface_is_this():
         "Limits",
         "Page",
         "Permit",
+        "PoolState",
         "Review",
         "RunLimits",
         "SOCKET_VARIABLE",

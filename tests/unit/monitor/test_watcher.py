@@ -215,6 +215,17 @@ def test_the_next_watcher_judges_what_this_one_did_not_finish():
     heir.close()
 
 
+def test_a_sandbox_that_was_claimed_reports_under_its_container_and_breaks_rules_under_its_own_id(bench):
+    claimed = f"sb-{'2' * 20}"
+    bench.tell(feed.Renamed(sandbox_id=SANDBOX, to=claimed))
+    bench.tell(feed.Expect(sandbox_id=claimed, call=(announced := call(programs=()))))
+    bench.tell(feed.Bound(sandbox_id=claimed, exec_id=announced.exec_id, pid=2))
+    bench.report(execution(3, "/usr/bin/bash", parent=2), execution(3, "/bin/a", parent=2))
+    said = bench.turn()
+    assert untrusted(said) == []
+    assert [(one.breach.sandbox_id, one.breach.exec_id) for one in said] == [(claimed, announced.exec_id)]
+
+
 def test_a_finding_that_can_not_be_said_keeps_its_report(bench):
     started = bench.start(2, programs=())
     bench.turn()

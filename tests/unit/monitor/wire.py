@@ -114,7 +114,9 @@ class Bench:
         self.watch(calls, processes)
 
     def watch(self, calls=(), processes=()):
-        told = feed.Watch(sandbox_id=SANDBOX, template="base", calls=tuple(calls), processes=tuple(processes))
+        told = feed.Watch(
+            sandbox_id=SANDBOX, container=SANDBOX, template="base", calls=tuple(calls), processes=tuple(processes)
+        )
         passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.kept.fileno()]))]
         self._feed.sendmsg([msgspec.msgpack.encode(told)], passed)
 

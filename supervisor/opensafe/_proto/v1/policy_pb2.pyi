@@ -228,6 +228,7 @@ class GetStatusResponse(_message.Message):
     HELPER_REVISION_FIELD_NUMBER: _builtins.int
     BUNDLE_REFUSED_FIELD_NUMBER: _builtins.int
     LAST_REFUSAL_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
     bundle_revision: _builtins.str
     bundle_digest: _builtins.str
     runsc_version: _builtins.str
@@ -261,6 +262,10 @@ class GetStatusResponse(_message.Message):
     def last_refusal(self) -> Global___BundleRefusal:
         """The bundle refused last, ever; absent if none was."""
 
+    @_builtins.property
+    def pool(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolState]:
+        """The caller's own entries of the pool; all of them for the roles "operator" and "auditor"."""
+
     def __init__(
         self,
         *,
@@ -284,14 +289,55 @@ class GetStatusResponse(_message.Message):
         helper_revision: _builtins.str = ...,
         bundle_refused: _builtins.bool = ...,
         last_refusal: Global___BundleRefusal | None = ...,
+        pool: _abc.Iterable[Global___PoolState] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["last_refusal", b"last_refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
+
+@_typing.final
+class PoolState(_message.Message):
+    """One [[pool]] of the daemon's settings: how many sandboxes it is to keep ready, and how many there are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    PAUSE_S_FIELD_NUMBER: _builtins.int
+    principal: _builtins.str
+    template: _builtins.str
+    wanted: _builtins.int
+    ready: _builtins.int
+    failures: _builtins.int
+    """Makes that failed in a row. Where there are any: the last error, and seconds until the next try."""
+    error: _builtins.str
+    pause_s: _builtins.int
+    def __init__(
+        self,
+        *,
+        principal: _builtins.str = ...,
+        template: _builtins.str = ...,
+        wanted: _builtins.int = ...,
+        ready: _builtins.int = ...,
+        failures: _builtins.int = ...,
+        error: _builtins.str = ...,
+        pause_s: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "failures", b"failures", "pause_s", b"pause_s", "principal", b"principal", "ready", b"ready", "template", b"template", "wanted", b"wanted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolState: _TypeAlias = PoolState  # noqa: Y015
 
 @_typing.final
 class SelfTestCheck(_message.Message):

@@ -111,6 +111,7 @@ class CreateSandboxRequest(_message.Message):
     IDLE_TIMEOUT_S_FIELD_NUMBER: _builtins.int
     IDLE_ACTION_FIELD_NUMBER: _builtins.int
     NETWORK_FIELD_NUMBER: _builtins.int
+    REQUIRE_WARM_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     template: _builtins.str
     """Name of a runner image; "base" if empty."""
@@ -121,6 +122,8 @@ class CreateSandboxRequest(_message.Message):
     idle_action: Global___IdleAction.ValueType
     network: _builtins.str
     """Network profile; "none" if empty, which is the only one so far."""
+    require_warm: _builtins.bool
+    """Out of the pool, or not at all: fails with UNAVAILABLE (NO_WARM_SANDBOX) where none of exactly this kind is ready."""
     @_builtins.property
     def limits(self) -> Global___SandboxLimits: ...
     @_builtins.property
@@ -140,10 +143,11 @@ class CreateSandboxRequest(_message.Message):
         idle_timeout_s: _builtins.int = ...,
         idle_action: Global___IdleAction.ValueType = ...,
         network: _builtins.str = ...,
+        require_warm: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_action", b"idle_action", "idle_timeout_s", b"idle_timeout_s", "labels", b"labels", "limits", b"limits", "network", b"network", "session_id", b"session_id", "template", b"template", "ttl_s", b"ttl_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_action", b"idle_action", "idle_timeout_s", b"idle_timeout_s", "labels", b"labels", "limits", b"limits", "network", b"network", "require_warm", b"require_warm", "session_id", b"session_id", "template", b"template", "ttl_s", b"ttl_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -156,7 +160,13 @@ class CreateSandboxResponse(_message.Message):
     SANDBOX_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     CREATE_NS_FIELD_NUMBER: _builtins.int
+    WARM_FIELD_NUMBER: _builtins.int
+    CLAIM_NS_FIELD_NUMBER: _builtins.int
     create_ns: _builtins.int
+    warm: _builtins.bool
+    """It came out of the pool: made, started and warmed before it was asked for, and used by nobody."""
+    claim_ns: _builtins.int
+    """Of create_ns, what it took to look at it and to let it go on; 0 for one that was made."""
     @_builtins.property
     def sandbox(self) -> Global___Sandbox: ...
     @_builtins.property
@@ -167,10 +177,12 @@ class CreateSandboxResponse(_message.Message):
         sandbox: Global___Sandbox | None = ...,
         decision: _common_pb2.Decision | None = ...,
         create_ns: _builtins.int = ...,
+        warm: _builtins.bool = ...,
+        claim_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "sandbox", b"sandbox"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_ns", b"create_ns", "decision", b"decision", "sandbox", b"sandbox"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_ns", b"claim_ns", "create_ns", b"create_ns", "decision", b"decision", "sandbox", b"sandbox", "warm", b"warm"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -58,28 +58,39 @@ class Waiting:
 
 
 class Ahead:
-    """The runners that wait, by sandbox."""
+    """The runners that wait, by the container that they wait in."""
 
     def __init__(self, driver: Driver, *, enabled: bool) -> None:
         self._driver = driver
         self._enabled = enabled
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, Waiting] = {}
+        self._settling: dict[str, asyncio.Event] = {}
 
-    def prepare(self, sandbox_id: str) -> None:
+    def prepare(self, container: str) -> None:
         """Start one in this sandbox, unless it has one."""
-        if self._enabled and sandbox_id not in self._tasks:
-            self._tasks[sandbox_id] = asyncio.create_task(self._keep(sandbox_id), name=f"{sandbox_id}-ahead")
+        if self._enabled and container not in self._tasks:
+            self._settling[container] = asyncio.Event()
+            self._tasks[container] = asyncio.create_task(self._keep(container), name=f"{container}-ahead")
 
-    def take(self, launch: Launch) -> tuple[Waiting, bytes] | None:
+    async def settled(self, container: str) -> None:
+        """Until the one that is being started waits, or is given up."""
+        if container in self._settling:
+            await self._settling[container].wait()
+
+    def waiting_in(self, container: str) -> int:
+        """Guest process id of the one that waits here; 0 where none does."""
+        return self._waiting[container].execution.pid if container in self._waiting else 0
+
+    def take(self, launch: Launch, container: str) -> tuple[Waiting, bytes] | None:
         """The one that can run this launch, and what to send it."""
-        if launch.profile != _PROFILE or launch.terminal is not None or launch.sandbox_id not in self._waiting:
+        if launch.profile != _PROFILE or launch.terminal is not None or container not in self._waiting:
             return None
         packet = runner.packet(launch)
-        if packet is None or not self._waiting[launch.sandbox_id].alive():
+        if packet is None or not self._waiting[container].alive():
             return None
-        self._tasks.pop(launch.sandbox_id).cancel()
-        return self._waiting.pop(launch.sandbox_id), packet
+        self._tasks.pop(container).cancel()
+        return self._waiting.pop(container), packet
 
     async def close(self) -> None:
         """Let all go."""
@@ -88,25 +99,28 @@ class Ahead:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep(self, sandbox_id: str) -> None:
+    async def _keep(self, container: str) -> None:
         """Start one, and discard it when it has ended. Whoever takes it ends this first."""
         me = asyncio.current_task()
         try:
-            made = await self._start(sandbox_id)
-            self._waiting[sandbox_id] = made
+            try:
+                made = await self._start(container)
+                self._waiting[container] = made
+            finally:
+                self._settling.pop(container).set()
             try:
                 await readable(made.report)
             finally:
-                if self._waiting.get(sandbox_id) is made:
-                    del self._waiting[sandbox_id]
+                if self._waiting.get(container) is made:
+                    del self._waiting[container]
                     await made.discard()
         except OpenSafeError as error:
-            _log.debug("no runner waits in %s: %s", sandbox_id, error)
+            _log.debug("no runner waits in %s: %s", container, error)
         finally:
-            if self._tasks.get(sandbox_id) is me:
-                del self._tasks[sandbox_id]
+            if self._tasks.get(container) is me:
+                del self._tasks[container]
 
-    async def _start(self, sandbox_id: str) -> Waiting:
+    async def _start(self, container: str) -> Waiting:
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as passed:
             report, report_end = runner.pipe(ours, passed)
             os.set_blocking(report, False)
@@ -121,6 +135,6 @@ class Ahead:
                 filtered=passed.enter_context(seccomp.profile_pipe(_PROFILE)),
                 command=far_end.fileno(),
             )
-            execution = await self._driver.execute(sandbox_id, program)
+            execution = await self._driver.execute(container, program)
             ours.pop_all()
         return Waiting(execution, report, command)

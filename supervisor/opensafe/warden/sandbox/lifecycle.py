@@ -1,13 +1,16 @@
 """The life of sandboxes: made step by step or not at all, watched, removed completely.
 
-A sandbox is one cgroup, one network namespace, one bundle directory and one runsc container, all named by its
-id. The intent is on record before the first of them exists (state.py), and each is removed by name, so that
-removing works alike after a failed step, at the end of a life, and after a crash.
+A sandbox is one cgroup, one network namespace, one bundle directory and one runsc container, all named by the id it
+was made under. The intent is on record before the first of them exists (state.py), and each is removed by name, so
+that removing works alike after a failed step, at the end of a life, and after a crash.
+
+One that was made for the pool (pool.py) keeps that name when it is claimed under another id.
 """
 
 import asyncio
 import contextlib
 import logging
+import os
 import pathlib
 import shutil
 import time
@@ -63,6 +66,16 @@ class Lifecycle:
     def __len__(self) -> int:
         return len(self._sandboxes)
 
+    @property
+    def free(self) -> int:
+        """How many more there can be. What is under way counts."""
+        return self._limit - len(self._sandboxes.keys() | self._reserved)
+
+    @property
+    def creating(self) -> bool:
+        """Whether a creation is under way."""
+        return bool(self._reserved)
+
     def all(self) -> tuple[Sandbox, ...]:
         """Those that exist, lost ones included."""
         return tuple(self._sandboxes.values())
@@ -78,7 +91,7 @@ class Lifecycle:
     def reserved(self, wanted: SandboxSpec) -> Iterator[None]:
         """Hold a place for a creation. Refuses all that can be refused before it is on record.
 
-        Raises InvalidArgument, Conflict and LimitExceeded.
+        Raises InvalidArgument, Conflict, LimitExceeded, and SandboxStartFailed without a runtime.
         """
         sandbox_id = wanted.sandbox_id
         # It becomes a part of paths.
@@ -96,6 +109,7 @@ class Lifecycle:
                 limit=f"caps.sandboxes = {self._limit}",
                 remedy="Delete one first.",
             )
+        self._require_runtime()
         self._reserved.add(sandbox_id)
         try:
             yield
@@ -104,7 +118,26 @@ class Lifecycle:
 
     async def create(self, wanted: SandboxSpec) -> Sandbox:
         """Make and start a sandbox that holds a place. Raises SandboxStartFailed; nothing is left then."""
+        sandbox = await self.make(wanted)
+        # Only now: nobody can delete or use one that is being made.
+        self._admit(sandbox)
+        return sandbox
+
+    async def adopt(self, cell: Sandbox, wanted: SandboxSpec) -> None:
+        """Let the paused one that `make` made be this sandbox, which holds a place. Raises OSError, SandboxLost; it is
+        then neither the one nor the other, and to be removed.
+        """
+        self._state.claim(wanted.sandbox_id, cell.container)
+        if self.monitor is not None:
+            self.monitor.rename(cell.sandbox_id, wanted.sandbox_id)
+        cell.spec, cell.created_unix_ns = wanted, time.time_ns()
+        await cell.resume()
+        self._admit(cell)
+
+    async def make(self, wanted: SandboxSpec) -> Sandbox:
+        """Make and start one that nobody can find. Raises SandboxStartFailed; nothing is left then."""
         sandbox_id = wanted.sandbox_id
+        self._require_runtime()
         used = self.images.find(wanted.template)
         if used.digest != wanted.image_digest:
             raise SandboxStartFailed(
@@ -114,14 +147,23 @@ class Lifecycle:
         try:
             await self._make(sandbox, used)
         except BaseException as error:
-            await self._remove(sandbox)
+            await self.discard(sandbox)
             if isinstance(error, OpenSafeError | OSError):
                 raise SandboxStartFailed(f"the sandbox could not be made: {error}", value=sandbox_id) from error
             raise
-        # Only now: nobody can delete or use one that is being made.
-        self._sandboxes[sandbox_id] = sandbox
-        sandbox.death.add_done_callback(lambda death: self._died(sandbox, death))
         return sandbox
+
+    def _admit(self, sandbox: Sandbox) -> None:
+        self._sandboxes[sandbox.sandbox_id] = sandbox
+        sandbox.death.add_done_callback(lambda death: self._died(sandbox, death))
+
+    def _require_runtime(self) -> None:
+        """Before anything is on record (a runtime that is gone would leave that, each time)."""
+        for program in (self._layout.runsc, self._layout.launch):
+            if not os.access(program, os.X_OK):
+                raise SandboxStartFailed(
+                    "the sandbox's runtime is missing", value=program, remedy="`make setup` installs it."
+                )
 
     async def pause(self, sandbox_id: str) -> None:
         """Stop the guest until `resume`. Raises NotFound, SandboxLost."""
@@ -133,11 +175,11 @@ class Lifecycle:
 
     async def delete(self, sandbox_id: str) -> None:
         """End and remove a sandbox. Raises NotFound; SandboxError when something of it can't be removed."""
-        await self._remove(self.get(sandbox_id))
+        await self.discard(self.get(sandbox_id))
 
     async def close(self) -> None:
         """Remove all."""
-        results = await asyncio.gather(*(self._remove(one) for one in self.all()), return_exceptions=True)
+        results = await asyncio.gather(*(self.discard(one) for one in self.all()), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 _log.error("a sandbox could not be removed: %s", result)
@@ -166,12 +208,13 @@ class Lifecycle:
             session=session,
         )
 
-    async def _remove(self, sandbox: Sandbox) -> None:
+    async def discard(self, sandbox: Sandbox) -> None:
+        """End and remove one, whether it can be found or not. Raises SandboxError as `delete`."""
         if sandbox.deleting:
             raise Conflict("the sandbox is being deleted", value=sandbox.sandbox_id)
         sandbox.deleting = True
         try:
-            await remove(self._layout, self._hierarchies, sandbox.sandbox_id)
+            await remove(self._layout, self._hierarchies, sandbox.container)
             if not sandbox.death.done():
                 sandbox.death.set_result("killed")
         except (OSError, TimeoutError) as error:
@@ -186,7 +229,7 @@ class Lifecycle:
         self._sandboxes.pop(sandbox.sandbox_id, None)
         self.losses.forget(sandbox.sandbox_id)
         try:
-            self._state.forget(sandbox.sandbox_id)
+            self._state.forget(sandbox.container)
         except OSError as error:
             # Harmless: the next start finds nothing of it and forgets it.
             _log.error("%s is removed but still on record: %s", sandbox.sandbox_id, error)

@@ -50,6 +50,10 @@ class Watchable(Protocol):
     def sandbox_id(self) -> str:
         """Its id."""
 
+    @property
+    def container(self) -> str:
+        """Its id on the host, by which its sentry is asked and reports."""
+
     def end(self, cause: str) -> None:
         """Kill it."""
 
@@ -117,7 +121,7 @@ class Monitor:
         Raises DriverError: it has no session, or nobody reads.
         """
         try:
-            if await self._sentry.lost_reports(sandbox.sandbox_id) != 0:
+            if await self._sentry.lost_reports(sandbox.container) != 0:
                 raise DriverError("the sentry has no report session")
             await self._await_reader()
         except BaseException:
@@ -131,6 +135,14 @@ class Monitor:
         watched = self._watched[sandbox_id]
         if not self._ready.is_set() and not watched.paused:
             raise DriverError("the monitor went away while the sandbox was made")
+
+    def rename(self, sandbox_id: str, to: str) -> None:
+        """A sandbox that nobody had was claimed under another id. Raises SandboxLost where it is not watched."""
+        if sandbox_id not in self._watched:
+            raise SandboxLost("the sandbox is not watched", value=sandbox_id)
+        self._watched[to] = self._watched.pop(sandbox_id)
+        self._leaving = deque((beat, to if of == sandbox_id else of, call) for beat, of, call in self._leaving)
+        self._tell(feed.Renamed(sandbox_id=sandbox_id, to=to))
 
     def forget(self, sandbox_id: str) -> None:
         """A sandbox is gone."""
@@ -273,12 +285,13 @@ class Monitor:
     async def _restore(self, watched: _Watched) -> None:
         if not watched.lives:
             return
-        processes = await self._sentry.processes(watched.sandbox.sandbox_id)
+        processes = await self._sentry.processes(watched.sandbox.container)
         self._hand_over(watched, tuple((one.pid, one.ppid) for one in processes))
 
     def _hand_over(self, watched: _Watched, processes: tuple[tuple[int, int], ...]) -> None:
         told = feed.Watch(
             sandbox_id=watched.sandbox.sandbox_id,
+            container=watched.sandbox.container,
             template=watched.template,
             calls=tuple(watched.calls.values()),
             processes=processes,
@@ -288,16 +301,16 @@ class Monitor:
     async def _pause(self, watched: _Watched) -> None:
         if watched.lives and not watched.paused:
             watched.paused = True
-            await self._sentry.pause(watched.sandbox.sandbox_id)
+            await self._sentry.pause(watched.sandbox.container)
 
     async def _resume(self, watched: _Watched) -> None:
         if not (watched.lives and watched.paused):
             return
-        lost = await self._sentry.lost_reports(watched.sandbox.sandbox_id)
+        lost = await self._sentry.lost_reports(watched.sandbox.container)
         if lost != 0:
             raise DriverError(f"{lost} reports were lost")
         watched.paused = False
-        await self._sentry.resume(watched.sandbox.sandbox_id)
+        await self._sentry.resume(watched.sandbox.container)
 
     async def _on_all(self, step: Callable[[_Watched], Awaitable[None]]) -> None:
         """Take a step with every sandbox, side by side. One with which it fails is ended."""

@@ -152,11 +152,10 @@ class Programs:
         finally:
             self._reserved.discard(exec_id)
 
-    def prepare(self, sandbox_id: str) -> None:
+    def prepare(self, sandbox: Sandbox) -> None:
         """Let a runner wait in this sandbox, if it runs, for its next call."""
-        with contextlib.suppress(OpenSafeError):
-            _alive(self._lifecycle.get(sandbox_id))
-            self._ahead.prepare(sandbox_id)
+        if sandbox.state == "running":
+            self._ahead.prepare(sandbox.container)
 
     async def start(
         self, launch: Launch, stdin: int, stdout: int, stderr: int, *, announced: feed.Call | None = None
@@ -165,10 +164,34 @@ class Programs:
 
         announced: what the monitor is told of it first, where there is a monitor.
         """
-        sandbox = self._lifecycle.get(launch.sandbox_id)
+        await self._start(self._lifecycle.get(launch.sandbox_id), launch, (stdin, stdout, stderr), announced)
+
+    async def run_first(self, sandbox: Sandbox, launch: Launch, announced: feed.Call) -> Ending:
+        """Run a program to its end where nobody else can start one yet, and let a runner wait there.
+
+        Raises SandboxError, InvalidArgument.
+        """
+        _check_program(launch)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            running = await self._start(sandbox, launch, (null, null, null), announced)
+        finally:
+            os.close(null)
+        ending = await asyncio.shield(running.ended)
+        if running.follower is not None:
+            await asyncio.wait((running.follower,))
+        await self._ahead.settled(sandbox.container)
+        return ending
+
+    def waiting_in(self, sandbox: Sandbox) -> int:
+        """Guest process id of the runner that waits in this sandbox; 0 where none does."""
+        return self._ahead.waiting_in(sandbox.container)
+
+    async def _start(
+        self, sandbox: Sandbox, launch: Launch, streams: tuple[int, int, int], announced: feed.Call | None
+    ) -> _Running:
         _alive(sandbox)
-        streams = (stdin, stdout, stderr)
-        taken = self._ahead.take(launch)
+        taken = self._ahead.take(launch, sandbox.container)
         if taken is not None:
             waiting, packet = taken
             try:
@@ -183,6 +206,7 @@ class Programs:
             running = await self._start_runner(sandbox, launch, streams, announced)
         self._running[launch.exec_id] = running
         running.follower = asyncio.create_task(self._follow(launch.exec_id, running))
+        return running
 
     async def _execute(
         self, launch: Launch, begin: Callable[[], Awaitable[Execution]], announced: feed.Call | None, *, pid: int = 0
@@ -217,7 +241,7 @@ class Programs:
                 os.write(control, _size(launch.terminal))
             filtered = passed.enter_context(seccomp.profile_pipe(launch.profile))
             program = runner.guest_program(launch, descriptors, report=report_end, filtered=filtered)
-            execution = await self._execute(launch, lambda: self._driver.execute(launch.sandbox_id, program), announced)
+            execution = await self._execute(launch, lambda: self._driver.execute(sandbox.container, program), announced)
             ours.pop_all()
         return _Running(sandbox, execution, report, control)
 
@@ -269,7 +293,7 @@ class Programs:
 
     async def _signal_once(self, running: _Running, number: int, *, whole_tree: bool) -> int:
         return await self._driver.signal(
-            running.sandbox.sandbox_id, running.execution.pid, number, whole_tree=whole_tree
+            running.sandbox.container, running.execution.pid, number, whole_tree=whole_tree
         )
 
     def break_off(self, exec_id: str, violation: str) -> None:
@@ -316,7 +340,7 @@ class Programs:
                 self._endings.popitem(last=False)
             del self._running[exec_id]
             self._on_end(exec_id, running.sandbox.sandbox_id)
-            self.prepare(running.sandbox.sandbox_id)
+            self.prepare(running.sandbox)
 
     async def _follow_report(self, running: _Running) -> None:
         record = await _read(running.report)

@@ -28,6 +28,8 @@ class Sandbox:
 
     def __init__(self, wanted: SandboxSpec, created_unix_ns: int, cgroup: Cgroup, driver: Driver) -> None:
         self.spec = wanted
+        #: What its objects on the host are named by. A sandbox that was claimed has another id.
+        self.container = wanted.sandbox_id
         self.created_unix_ns = created_unix_ns
         self.cgroup = cgroup
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -110,13 +112,13 @@ class Sandbox:
 
     async def _stop(self) -> None:
         try:
-            await self._driver.pause(self.sandbox_id)
+            await self._driver.pause(self.container)
         except DriverError as error:
             raise await self._astray("pause failed") from error
 
     async def _go_on(self) -> None:
         try:
-            await self._driver.resume(self.sandbox_id)
+            await self._driver.resume(self.container)
         except DriverError as error:
             raise await self._astray("resume failed") from error
 
