@@ -14,7 +14,7 @@ from opensafe.model.facts import Command, HostFact, Redirect
 from .builtins import judge_builtin
 from .environment import changes_behaviour
 from .find import find_items
-from .interpreters import here_uses
+from .interpreters import here_uses, reads_here
 from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
@@ -111,6 +111,7 @@ class Collector:
         self._stack: list[tuple[str, ...]] = []
         self._depth = 0
         self._commands: list[Command] = []
+        self._again: set[object] = set()
         self._targets: dict[str, dict[Target, None]] = {"read": {}, "write": {}, "delete": {}}
         self._hosts: list[HostFact] = []
         self._host_keys: set[tuple[str, int | None, str | None, bool]] = set()
@@ -304,11 +305,12 @@ class Collector:
             doubtful |= use.role == "doubt"
             self.use(use, program)
         for op, _, text in simple.redirects:
-            if op[:2] == "<<" and text is not None:
+            if op[:2] == "<<" and text is not None and runs_code(program):
                 for use in here_uses(program, words[1:], text):
                     doubtful |= use.role == "doubt"
                     self.use(use, program)
-        if runs_code(program) and (doubtful or any(op[:2] == "<<" for op, _, _ in simple.redirects)):
+        fed = any(op[:2] == "<<" for op, _, _ in simple.redirects)
+        if runs_code(program) and (doubtful or (fed and not reads_here(program, words[1:]))):
             self._code(simple, program)
         self.printed = self.feed if _passes_on(program, words[1:]) else _printed(program, words[1:])
 
@@ -391,20 +393,26 @@ class Collector:
         if len(self._commands) >= MAX_COMMANDS:
             self.doubt(f"more than {MAX_COMMANDS} commands")
             return
+        argv = tuple([None if word.glob or HOLE in word.text else word.text for word in simple.words])
+        assignments = {name: word.fixed() for name, word in simple.assignments.items()}
+        redirects = tuple(
+            [Redirect(op=op, fd=fd, target=None if to is None else to.fixed()) for op, fd, to in simple.redirects]
+        )
+        opaque |= simple.opaque
+        if simple.position in ("condition", "function"):  # a body that is walked again says most of it again
+            key = (program, argv, tuple(assignments.items()), redirects, simple.position, simple.via, opaque)
+            if key in self._again:
+                return
+            self._again.add(key)
         self._commands.append(
             Command(
                 program=program,
-                argv=tuple([None if word.glob or HOLE in word.text else word.text for word in simple.words]),
-                assignments={name: word.fixed() for name, word in simple.assignments.items()},
-                redirects=tuple(
-                    [
-                        Redirect(op=op, fd=fd, target=None if to is None else to.fixed())
-                        for op, fd, to in simple.redirects
-                    ]
-                ),
+                argv=argv,
+                assignments=assignments,
+                redirects=redirects,
                 position=simple.position,
                 via=simple.via,
-                opaque=opaque or simple.opaque,
+                opaque=opaque,
             )
         )
 

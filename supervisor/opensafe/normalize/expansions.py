@@ -15,6 +15,7 @@ _PLAIN: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*|[0-9])\}?|\$\{([0-9]{1
 _CUT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(%%?|##?)([\w.*/-]+)\}")
 _DEFAULT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?[-=]([\w/][\w.,/:+-]*)\}")
 _REPLACED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(//?)([\w.,: +@-]+)/([\w.,: +@\\-]*)\}")
+_CASED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?:,,?|\^\^?)\}")
 _NUMBERS: Final = frozenset({"$#", "$?", "$$", "$!", "${#}", "${?}", "${$}", "${!}"})
 _HEAD: Final = re.compile(r"\$\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!_-])")
 _KEYS: Final = re.compile(r"\$\{![A-Za-z_][A-Za-z0-9_]*(?:[@*]|\[[@*]\])\}")
@@ -67,6 +68,11 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
     plain = _PLAIN.fullmatch(source)
     cut = _CUT.fullmatch(source)
     default = _DEFAULT.fullmatch(source)
+    cased = _CASED.fullmatch(source)
+    if cased is not None:
+        whole = scope.lookup(cased[1])
+        flat = whole is not None and whole.known and "/" not in whole.text and whole.text[:1] not in ("-", ".")
+        return _held(Word("*", glob=True) if flat else None, quoted=quoted, number=False)
     replaced = _REPLACED.fullmatch(source)
     if replaced is not None:
         whole = scope.lookup(replaced[1])

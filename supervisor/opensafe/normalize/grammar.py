@@ -185,6 +185,8 @@ class Text(Names):
 
     def _ends_on_errors(self, node: Node, position: str) -> bool:
         """Whether `set -e` ends the text where this command fails."""
+        if b"set -" not in self.source[:256] or self._collector.if_ok == self._collector.cwds:
+            return False
         parent = node.parent
         if parent is not None and parent.type == "subshell":
             parent = parent.parent
@@ -540,7 +542,8 @@ class Text(Names):
             self.doubt("a variable holds a subscript that runs commands")
         if self.source[value.start_byte - 2 : value.start_byte] == b"+=":
             return name, UNKNOWN
-        return name, word._replace(glob=False)
+        shown = word.glob and b"$(" in self.source[value.start_byte : value.end_byte]
+        return name, word if shown and word.known else word._replace(glob=False)
 
     def _listed_file(self, value: Node) -> Word | None:
         """What a variable holds that is set to one of the files of a pattern: `$(ls -t logs/*.log | head -1)`."""
@@ -548,7 +551,7 @@ class Text(Names):
         if one.type != "command_substitution" or self._shown is None or len(self._shown) != 1:
             return None
         listed = self._shown[0]
-        return listed if listed.glob and listed.known and not listed.split and listed.text != "." else None
+        return listed if listed == REF or (listed.glob and listed.known and listed.text != ".") else None
 
     def _command(self, node: Node, position: str, redirects: Sequence[Redirection], extra: Sequence[Word]) -> None:
         words: list[Word] = []

@@ -127,13 +127,21 @@ def _loaded(kind: _Interpreter, options: Sequence[tuple[str, Word | None]]) -> I
             yield Use("doubt", Word(f"the option -{name} loads a module that may start programs"))
 
 
+def reads_here(program: str, args: Sequence[Word]) -> bool:
+    """Whether a here-document is the program of python or node, which `here_uses` reads: no argument names another."""
+    kind = _of(program)
+    if kind is None or kind not in (_PYTHON, _NODE):
+        return False
+    operands = [word for word in args if word.text[:1] != "-" or word.text == "-"]
+    given = re.compile(r"-\w*[cm]" if kind is _PYTHON else r"-\w*[ep]|--eval|--print")
+    return (not operands and not any(given.match(word.text) for word in args)) or operands[:1] == [Word("-")]
+
+
 def here_uses(program: str, args: Sequence[Word], text: Word) -> Iterator[Use]:
     """What python or node does with a here-document: its program where no argument names one, else data."""
     kind = _of(program)
-    operands = [word for word in args if word.text[:1] != "-" or word.text == "-"]
-    given = re.compile(r"-\w*[cm]" if kind is _PYTHON else r"-\w*[ep]|--eval|--print")
-    alone = (not operands and not any(given.match(word.text) for word in args)) or operands[:1] == [Word("-")]
-    if kind is not None and kind in (_PYTHON, _NODE) and alone and text.fixed() is not None:
+    if kind is not None and reads_here(program, args) and text.fixed() is not None:
+        operands = [word for word in args if word.text[:1] != "-" or word.text == "-"]
         for use in code_uses(kind.language, text):
             if use.word is not ARGUMENTS:
                 yield use

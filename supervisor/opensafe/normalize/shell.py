@@ -159,7 +159,7 @@ class _Walk:
             text = _CONTROL.sub(" ", text)
         if "\\\n" in text and not _KEEPS_CONTINUATION.search(text):
             text = text.replace("\\\n", "")
-        timed = _TIMED.search(text)
+        timed = _TIMED.search(text) if "time" in text else None
         if timed is not None and not re.search(r"['\"`#\\]|<<", text[: timed.start()]):
             text = text[: timed.end(1)] + " " * (timed.end() - timed.end(1)) + text[timed.end() :]
         if "\\\n" in text and _GLUED_CONTINUATION.search(_LITERAL_DOCUMENT.sub("", text)):
