@@ -38,7 +38,7 @@ bundle: ## build the policy bundle
 image: ## build the runner image
 	@$(SETUP) image
 
-peers: ## install what `opensafe bench decision` compares with
+peers: ## install what `opensafe bench` compares with
 	@$(SETUP) peers
 
 lock: ## resolve the dependencies again; needs the package index

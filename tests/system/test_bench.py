@@ -32,43 +32,51 @@ def check_form(report, subject):
     assert all(not isinstance(value, dict | list) for value in report["summary"].values())
 
 
+WAYS = ("gated", "raw", "watched", "runner", "runsc")
+ANY = [
+    word
+    for goal in ("ratio", "p95-ratio", "python-ratio", "runsc-ratio", "pss-mb")
+    for word in (f"--max-{goal}", LARGE)
+]
+ANY += ["--min-parallel", SMALL, "--min-bulk", SMALL]
+
+
 @pytest.mark.root
 @pytest.mark.runsc
-@pytest.mark.parametrize(
-    ("ratio", "pss", "status"),
-    [(LARGE, LARGE, Exit.OK), (SMALL, LARGE, Exit.GOAL_MISSED), (LARGE, SMALL, Exit.GOAL_MISSED)],
-    ids=["both hold", "ratio missed", "memory missed"],
-)
-def test_exec_reports_and_its_status_follows_the_goal(ratio, pss, status):
+def test_exec_reports_all_ways_and_leaves_nothing():
     before = traces()
-    ended, out, said = bench("exec", "--json", "--runs", "2", "--max-ratio", ratio, "--max-pss-mb", pss)
-    assert ended == status, said
+    ended, out, said = bench("exec", "--json", "--runs", "2", "--bulk-mb", "1", *ANY)
+    assert ended == Exit.OK, said
     assert traces() == before
     report = json.loads(out)
     check_form(report, "exec")
     assert report["environment"]["runsc"]
-    summary, rows = report["summary"], report["details"]["rows"]
-    assert summary["ok"] == (status is Exit.OK)
-    assert rows.keys() == {"true", "bash", "python"}
-    for name, row in rows.items():
-        assert summary[f"{name}_p50_ratio"] == row["ratio"] == row["gated"]["p50_ms"] / row["raw"]["p50_ms"]
-        assert all(row[way]["count"] == 2 for way in ("raw", "gated", "decision", "run"))
-    assert (summary["gated_bash_p50_ms"], summary["raw_bash_p50_ms"]) == (
-        rows["bash"]["gated"]["p50_ms"],
-        rows["bash"]["raw"]["p50_ms"],
-    )
-    used = report["details"]["memory"]
+    summary, details = report["summary"], report["details"]
+    assert summary["ok"] is True
+    assert details["rows"].keys() == {"true", "bash", "python"}
+    others = details["others"]
+    assert others.keys() == {"gvisor", "temenos", "runc", "bubblewrap"}
+    for name, row in details["rows"].items():
+        assert row["times"].keys() == {*WAYS, *(other for other, found in others.items() if not found["error"])}
+        assert all(times["count"] == 2 for times in (*row["times"].values(), row["decision"], row["run"]))
+        ratio = row["times"]["gated"]["p50_ms"] / row["times"]["raw"]["p50_ms"]
+        assert summary[f"{name}_p50_ratio"] == ratio
+    assert details["parallel"]["programs"] == 32
+    assert details["bulk"]["bytes"] == 1 << 20
+    used = details["memory"]
     assert used.keys() == {"warden", "front", "helper"}
     assert summary["pss_mb"] == pytest.approx(sum(one["pss"] for one in used.values()) / 1e6)
 
 
 @pytest.mark.root
 @pytest.mark.runsc
-def test_exec_for_people():
-    ended, out, said = bench("exec", "--runs", "1", "--max-ratio", LARGE, "--max-pss-mb", LARGE)
-    assert ended == Exit.OK, said
+def test_exec_without_peers_says_so_and_its_status_follows_the_goal(tmp_path):
+    peers = ("--peers", str(tmp_path))
+    ended, out, said = bench("exec", "--runs", "1", "--bulk-mb", "1", *peers, *ANY, "--max-ratio", SMALL)
+    assert ended == Exit.GOAL_MISSED, said
     assert all(program in out for program in ("true", "bash -c true", "python3 -c pass"))
-    assert out.rstrip().endswith("met")
+    assert "gvisor: not installed: run `make peers`" in out
+    assert [line.split()[1] for line in out.splitlines() if line.endswith("MISSED")] == ["bash_p50_ratio"]
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -151,7 +151,7 @@ class Venv:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """`build/peers`: the evaluators that a bench compares with, which can't share the checkout's environment."""
+    """`build/peers`: what the benches compare with, which can't share the checkout's environment."""
 
     site: Site
     name: str = "peers"
@@ -170,7 +170,7 @@ class Peers:
 
     def describe(self) -> str:
         """Where they would go."""
-        return f"install the peers of `opensafe bench decision` into {self._home}"
+        return f"install the peers of `opensafe bench` into {self._home}"
 
     def is_done(self) -> bool:
         """Whether those of the lock are installed."""
