@@ -145,7 +145,7 @@ class Warden:
             case protocol.CreateSandbox():
                 return await self._create(request)
             case protocol.FindImage():
-                named = await asyncio.to_thread(self._lifecycle.images.find, request.template)
+                named = await self._lifecycle.images.look_up(request.template)
                 return protocol.ImageFound(request=number, digest=named.digest)
             case protocol.Start():
                 return await self._start_program(request, descriptors)

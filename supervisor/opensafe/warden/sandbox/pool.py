@@ -235,7 +235,7 @@ class Pool:
             slot.made()
 
     async def _make(self, settings: PoolSettings) -> tuple[_Kind, Sandbox]:
-        image = await asyncio.to_thread(self._lifecycle.images.find, settings.template)
+        image = await self._lifecycle.images.look_up(settings.template)
         wanted = SandboxSpec(
             sandbox_id=new_id("sb"),
             template=settings.template,
@@ -307,7 +307,7 @@ class Pool:
                 continue
             current = ""
             with contextlib.suppress(OpenSafeError):
-                current = (await asyncio.to_thread(self._lifecycle.images.find, slot.settings.template)).digest
+                current = (await self._lifecycle.images.look_up(slot.settings.template)).digest
             for kind, cell in tuple(slot.ready):
                 fresh = kind.image_digest == current and kind == self._kind(kind.tenant, cell.spec)
                 if not fresh or cell.state != "paused":
