@@ -678,3 +678,13 @@ test_allow_tool_bash_workspace_allow_code_behind_options if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`perl`, `-0777`, `-pi`, `-e`, `s/a/b/`, `x.txt`])]))
 	sample.allowed_by(verdict, "tool.bash.workspace.allow")
 }
+
+test_allow_tool_bash_interpreter_review_behind_dashes if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`cargo`, `run`, `--`, `--config`, `a.toml`])]))
+	sample.allowed_by(verdict, "tool.bash.workspace.allow")
+}
+
+test_review_tool_bash_interpreter_review_before_dashes if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`cargo`, `--config`, `a.toml`, `run`, `--`, `x`])]))
+	sample.reviewed_by(verdict, "tool.bash.interpreter.review")
+}

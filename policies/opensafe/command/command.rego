@@ -281,9 +281,10 @@ inline contains at if {
 
 _inline(command) if {
 	options := config.programs.escapes[command.program]
-	some argument in command.argv
+	some at, argument in command.argv
 	is_string(argument)
 	options[split(argument, "=")[0]]
+	not "--" in array.slice(command.argv, 0, at)
 }
 
 # A setting or variable that starts a program; what only tunes is not opaque.
