@@ -124,9 +124,9 @@ def _held(value: Word | None, *, quoted: bool, number: bool) -> Word:
     """A variable's value as it stands in a word: without quotes it may be split."""
     if value is not None and value.text.startswith(REF.text):
         return value
-    if value is not None and value.text[:1] != HOLE and HOLE not in value.text.replace(NUMBER, ""):
-        if HOLE in value.text:
-            return value._replace(glob=False)  # known but for a number in it
+    text = value.text if value is not None else ""
+    if value is not None and HOLE in text and text[0] != HOLE and HOLE not in text.replace(NUMBER, ""):
+        return value._replace(glob=False)  # known but for a number in it
     if value is None or HOLE in value.text:
         told = value is not None and value.text == TOLD
         return Word(NUMBER if number else TOLD if told else HOLE, split=not quoted and not number)
