@@ -16,7 +16,7 @@ from opensafe.model.sandbox import Launch, Terminal
 from opensafe.warden import protocol
 
 from .journal import STDERR, STDOUT, Journal
-from .streams import Pipes, open_pipes, read_chunk, write_all
+from .streams import Output, Pipes, open_pipes, write_all
 
 #: Time for the pipes to reach their end after the program's tree is gone, in seconds.
 _DRAIN_S: Final = 5.0
@@ -167,7 +167,8 @@ class Execution:
 
     async def _pump(self, descriptor: int, stream: int) -> None:
         limit = self._launch.limits.output_bytes
-        while data := await read_chunk(descriptor):
+        output = Output(descriptor)
+        while data := await output.read():
             left = limit - sum(self._seen.values())
             self._seen[stream] += len(data)
             if left < len(data):

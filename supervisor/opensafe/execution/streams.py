@@ -6,12 +6,15 @@ as the sentry holds them, so that end of file means what it says.
 
 import asyncio
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+#: A pipe's capacity, and what is asked for where a program fills it.
 _CHUNK: Final = 64 * 1024
+_LARGE: Final = 256 * 1024
 
 
 class Pipes:
@@ -63,12 +66,27 @@ def open_pipes() -> Iterator[Pipes]:
         pipes.close()
 
 
-async def read_chunk(descriptor: int) -> bytes:
-    """Up to 64 KiB, b"" at the end of file."""
-    while True:
-        with suppress(BlockingIOError):
-            return os.read(descriptor, _CHUNK)
-        await _ready(descriptor, write=False)
+class Output:
+    """One stream of a program's output. A pipe that is found full is made larger, once: each piece costs the same."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._most = _CHUNK
+
+    async def read(self) -> bytes:
+        """Up to 64 KiB, or 256 from a program that writes much; b"" at the end of file."""
+        while True:
+            with suppress(BlockingIOError):
+                data = os.read(self._descriptor, self._most)
+                if len(data) == _CHUNK == self._most:
+                    self._enlarge()
+                return data
+            await _ready(self._descriptor, write=False)
+
+    def _enlarge(self) -> None:
+        self._most = _LARGE
+        with suppress(OSError):  # all that the service user may have is in use (pipe(7), pipe-user-pages-soft)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _LARGE)
 
 
 async def write_all(descriptor: int, data: bytes) -> bool:
