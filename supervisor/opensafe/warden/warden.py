@@ -262,7 +262,7 @@ class Warden:
             with self._lifecycle.reserved(wanted):
                 sandbox, claim_ns = await self._create_decided(request)
         finally:
-            self._pool.wake()
+            self._pool.created()
         self._programs.prepare(sandbox)
         return protocol.SandboxMade(
             request=request.request,

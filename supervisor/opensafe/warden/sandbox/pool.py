@@ -41,6 +41,10 @@ _PAUSE_S: Final = 1.0
 _PAUSE_MAX_S: Final = 300.0
 #: How often images and runtime are looked at while nothing else happens.
 _LOOK_S: Final = 60.0
+#: A cell is made once nothing has been created or started for so long, or after having waited for that for long enough:
+#: making one takes a core for a tenth of a second, and what was just claimed is about to be used.
+_CALM_S: Final = 0.2
+_PATIENCE_S: Final = 5.0
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -101,6 +105,7 @@ class Pool:
         #: Of these the ones that could not be removed.
         self._stuck: set[str] = set()
         self._left = asyncio.Event()
+        self._busy_at = 0.0
         self._keeper: asyncio.Task[None] | None = None
         self._removals: set[asyncio.Task[None]] = set()
 
@@ -129,6 +134,11 @@ class Pool:
     def wake(self) -> None:
         """Something has changed: a place may be free, or a cell gone."""
         self._changed.set()
+
+    def created(self) -> None:
+        """A creation has ended, however."""
+        self._busy_at = time.monotonic()
+        self.wake()
 
     async def close(self) -> None:
         """Make no more, and remove what nobody has claimed."""
@@ -203,9 +213,11 @@ class Pool:
         while True:
             self._changed.clear()
             await self._clear_out()
-            slot = self._next()
-            if slot is not None:
-                await self._fill(slot)
+            if self._next() is not None:
+                await self._calm()
+                slot = self._next()
+                if slot is not None:
+                    await self._fill(slot)
                 continue
             now = time.monotonic()
             pauses = [slot.pause_until - now for slot in self._slots if slot.pause_until > now]
@@ -220,6 +232,14 @@ class Pool:
         now = time.monotonic()
         lacking = [one for one in self._slots if len(one.ready) < one.settings.ready and one.pause_until <= now]
         return min(lacking, key=lambda one: len(one.ready) / one.settings.ready, default=None)
+
+    async def _calm(self) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while (now := time.monotonic()) < until:
+            quiet = min(now - self._busy_at, now - self._programs.started_at)
+            if quiet >= _CALM_S:
+                return
+            await asyncio.sleep(_CALM_S - quiet)
 
     async def _fill(self, slot: _Slot) -> None:
         try:

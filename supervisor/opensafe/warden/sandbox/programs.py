@@ -125,6 +125,8 @@ class Programs:
         self._on_end = on_end
         self._ahead = Ahead(driver, enabled=ahead)
         self._reserved: set[str] = set()
+        #: When the last program was started (monotonic).
+        self.started_at = 0.0
         self._running: dict[str, _Running] = {}
         self._endings: collections.OrderedDict[str, Ending] = collections.OrderedDict()
 
@@ -164,6 +166,7 @@ class Programs:
 
         announced: what the monitor is told of it first, where there is a monitor.
         """
+        self.started_at = time.monotonic()
         await self._start(self._lifecycle.get(launch.sandbox_id), launch, (stdin, stdout, stderr), announced)
 
     async def run_first(self, sandbox: Sandbox, launch: Launch, announced: feed.Call) -> Ending:
