@@ -4,13 +4,15 @@ from typing import Annotated
 
 import typer
 
-from . import deciding, executing, figures, options, soaking
+from . import crowding, deciding, executing, figures, options, pooling, soaking
 
 group = typer.Typer(help="Figures beside a baseline in the same run.", no_args_is_help=True)
 group.command("decision")(deciding.decision)
 group.command("load")(deciding.load)
 group.command("exec")(executing.exec_)
 group.command("soak")(soaking.soak)
+group.command("pool")(pooling.pool)
+group.command("density")(crowding.density)
 
 
 @group.command("reload")
