@@ -14,7 +14,8 @@ from opensafe.model.facts import Command, HostFact, Redirect
 from .builtins import judge_builtin
 from .environment import changes_behaviour
 from .find import find_items
-from .interpreters import here_uses, reads_here
+from .interpreters import file_uses, here_uses, is_interpreter, reads_here
+from .made import Made, Step
 from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
@@ -43,6 +44,8 @@ _BUILDS: Final = re.compile(r"\.\.|chr\(|\\[xu0]|from(?:hex|CharCode)|b64|decode
 _CLEANS_UP: Final = re.compile(
     r"(?:(?:rm(?: -[rfv]+)*(?: --)?|rmdir|kill)(?: \"\$\{?\w+\}?\")+(?: 2> ?/dev/null)?(?: \|\| (?:true|:))?;? ?)+"
 )
+_SHEBANG: Final = re.compile(r"#! ?(?:/usr/bin/env (?:-S )?|(?:/usr)?/bin/)([\w.]+)")
+_SHELLS: Final = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh", ".", "source"})
 _SHOWN: Final = re.compile(f"{NUMBER}|{TOLD}")
 #: Programs that show what files, git or the system say, and make nothing else of it.
 _SHOWS: Final = frozenset(
@@ -116,6 +119,9 @@ class Collector:
         self._hosts: list[HostFact] = []
         self._host_keys: set[tuple[str, int | None, str | None, bool]] = set()
         self._reasons: dict[str, None] = {}
+        self.made = Made()
+        self._scripts = 0
+        self._used: dict[str, list[str]] = {}
 
     @property
     def place(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
@@ -209,7 +215,7 @@ class Collector:
         elif self._is_shown(word.text, role):
             self._file(role, Word(_SHOWN.sub("*", word.text), glob=True), who)
         elif HOLE in word.text:
-            if not word.text.startswith("/dev/fd/"):
+            if not word.text.startswith("/dev/fd/") and (role == "delete" or not self._scripts):
                 self.doubt(f"{who} may {role} a path that is not known before the run")
         elif word.text and (word.text != "-" or role == "delete"):
             self._file(role, word, who)
@@ -243,6 +249,7 @@ class Collector:
                 table.setdefault(Target("/" + inner[1]))
             if leaves_proc(text, cwd):
                 self.doubt(f"{who} names a file by way of /proc or /dev/fd")
+            self._used.setdefault(role, []).append(path)
             if role == "text" and path.startswith(("/dev/", "/proc/")):
                 self.doubt(f"{who} takes its program from a stream or device")
             if is_stream(path):
@@ -293,11 +300,18 @@ class Collector:
             self._change_directory(program, words)
         else:
             judge_builtin(program, words, self)
+        self._used = {}
+        if "/" in name:
+            self._runs_file(program, self.paths(words[:1]), simple)
+        if self.made.runs_around(program):
+            self.doubt(f"{program} may run a file that this call decodes")
         peeled = peel(program, words)
         if peeled is None:
             self._list(simple, program)
         else:
             self._peeled(simple, program, peeled)
+            if peeled.file is not None:
+                self._runs_file(program, self.paths([peeled.file]), simple)
             if not peeled.keeps:
                 return
         doubtful = False
@@ -312,7 +326,49 @@ class Collector:
         fed = any(op[:2] == "<<" for op, _, _ in simple.redirects)
         if runs_code(program) and (doubtful or (fed and not reads_here(program, words[1:]))):
             self._code(simple, program)
+        self._runs_file(program, self._used.get("text", ()), simple)
+        self._follow(program, simple)
         self.printed = self.feed if _passes_on(program, words[1:]) else _printed(program, words[1:])
+
+    def _follow(self, program: str, simple: Simple) -> None:
+        """Where the content of what the command writes comes from."""
+        used = self._used
+        into = self.paths(to for op, _, to in simple.redirects if ">" in op and to is not None)
+        fed = self.paths(to for op, _, to in simple.redirects if op == "<" and to is not None)
+        documents = [to for op, _, to in simple.redirects if op[:2] == "<<" and to is not None]
+        reads = [*used.get("read", ()), *used.get("text", ()), *used.get("delete", ()), *fed]
+        writes = used.get("write", ())
+        self.made.step(Step(program, simple.words[1:], reads, [*writes], into, documents, "text" in used))
+
+    def paths(self, words: Iterable[Word]) -> list[str]:
+        """The files that known words name, from every directory that may be current."""
+        found: list[str] = []
+        for word in words:
+            for cwd in self.cwds or ():
+                if word.text and word.known:
+                    try:
+                        found.append(resolve(word.text, cwd))
+                    except RequestError:
+                        continue
+        return [path for path in found if not is_stream(path)]
+
+    def _runs_file(self, program: str, paths: Iterable[str], simple: Simple) -> None:
+        """A file that is run: what it does, where this text wrote it."""
+        for path in paths:
+            if self.made.runs(path):
+                self.doubt(f"{program} runs what this call makes of what does not show its content")
+            text = self.made.text(path)
+            if text is None:
+                continue
+            first = _SHEBANG.match(text)
+            runner = first[1] if first is not None and "/" in simple.words[0].text else program
+            if is_interpreter(runner):
+                for use in file_uses(runner, text):
+                    self.use(use, runner)
+            elif runner in _SHELLS or first is None:
+                self._scripts += 1  # of its arguments not more is asked than of a script that stood there before
+                self._script(Word(text), simple.position, (*simple.via, runner))
+                self._scripts -= 1
 
     def _peeled(self, simple: Simple, program: str, peeled: Peeled) -> None:
         doubt = peeled.doubt

@@ -256,17 +256,22 @@ class Text(Names):
         collector = self._collector
         before = collector.place
         feed: Sequence[Word] | None = None
+        flows = piped = collector.made.piped
         check_gaps(self.source, node.children, self.doubt, glued=True, lines=True)
         final = node.named_children[-1]
         for child in node.named_children:
             collector.place, collector.feed, collector.printed = before, feed, None
+            collector.made.piped, collector.made.flows = flows, False
             reads = _READS_LINES.match(self.source, child.start_byte) if child.type == "while_statement" else None
             if reads is not None and feed is not None and len(feed) == 1:
                 self._fed[reads[1].decode()] = feed[0]
+            hidden = collector.made.hidden
             self._last(child, "pipe", tail if child == final else ((), ()))
+            flows = collector.made.flows or collector.made.hidden > hidden
             self._fed.clear()
             feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
         collector.feed, collector.printed = None, feed
+        collector.made.piped = piped
         collector.place = before
 
     def _keeps_output(self, node: Node) -> bool:
@@ -650,7 +655,10 @@ class Text(Names):
             if extra:
                 self.doubt("words behind a redirection of a compound command")
                 self._collector.command(Simple(extra, {}, redirects, position, self._via))
+            hidden = self._collector.made.hidden
             self.statement(body, position)
+            if self._collector.made.hidden > hidden:
+                self._collector.made.wrote(self._collector.paths(to for op, _, to in redirects if to and ">" in op))
             self._fed.clear()
 
     def _read_from(self, body: Node, source: Sequence[Node]) -> None:

@@ -149,6 +149,13 @@ def here_uses(program: str, args: Sequence[Word], text: Word) -> Iterator[Use]:
                 yield from (use._replace(word=word) for word in operands[1:])
 
 
+def file_uses(program: str, text: str) -> Iterator[Use]:
+    """What the interpreter does with a file whose content is known."""
+    kind = _of(program)
+    if kind is not None:
+        yield from (use for use in code_uses(kind.language, Word(text)) if use.word is not ARGUMENTS)
+
+
 def module_of(program: str, words: Sequence[Word]) -> Sequence[Word] | None:
     """What `python -m NAME …` runs, where NAME is a program of its own as well."""
     if not _PYTHONS.fullmatch(program):

@@ -1,0 +1,162 @@
+"""Files that a text makes and then runs, where their content does not stand in the text.
+
+A script of the workspace may be run, as its author is free to write one. But `base64 -d x > f; sh f` hides from whoever
+reads the call what it runs, so such a file is not known. Content is followed by path through copies, pipelines and
+compilers; what a program of the workspace generates is its own and is left alone.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from .interpreters import is_interpreter
+from .word import HOLE, NUMBER, Word
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: What a decoder makes shows nothing of its source; what a filter makes shows some of it.
+_DECODERS: Final = _words(
+    """
+    7z 7za age base32 base64 basenc brotli bunzip2 bzcat bzip2 dd fromdos funzip gpg gpg2 gunzip gzip hexdump iconv lz4
+    lz4cat lzcat lzma openssl od qprint recode rev tr uncompress uudecode unlzma unxz unzstd xxd xz xzcat zcat zstd
+    zstdcat"""
+)
+_FILTERS: Final = _words(
+    """
+    awk column comm cpp csplit cut envsubst expand fmt fold gawk gojq grep egrep fgrep head join jq m4 mawk nawk nl
+    paste rg sed shuf sort split sqlite3 strings tac tail uniq xmllint yq"""
+)
+_UNPACKERS: Final = frozenset({"7z", "bsdtar", "tar", "unzip"})
+_TO_STDOUT: Final = re.compile(r"-[a-zA-Z]*[Op][a-zA-Z]*|--to-stdout|-so")
+_COMPILERS: Final = frozenset({"c++", "cc", "clang", "clang++", "g++", "gcc", "ld"})
+_SUFFIX: Final = re.compile(r"\.(?:gz|xz|bz2|zst|lzma|lz4|br|Z|uu|b64)\Z")
+_ESCAPES: Final = re.compile(r"\\(?:x[0-9a-fA-F]|[0-7]{2,3}|u[0-9a-fA-F])")
+#: By which code makes a text out of what does not show it.
+_BUILDS: Final = re.compile(
+    r"chr\b|\\[xu0]|hex\b|fromCharCode|b64|base64|codec|compress|\[::-1|reverse|rot_?13|translate|\bpack\b|\btr/|\by/|^\s*s/"
+)
+_READS: Final = re.compile(r"read|-[a-z]*[pi]|ARGF|load|slurp")
+#: Programs that run the files around them, unnamed.
+_RUNNERS: Final = re.compile(
+    r"g?make|ninja|just|task|rake|tox|nox|pytest|py\.test|npm|pnpm|yarn|bun|deno|npx|jest|vitest|mocha|cargo|go|gradlew?|mvn|ant|cmake"
+)
+_CODE: Final = re.compile(
+    r"(?:[Mm]akefile|GNUmakefile|package\.json|.*\.(?:py|m?[jt]s|c|cc|cpp|go|rs|rb|pl|php|lua|sh|mk|java))"
+)
+_MAX_TEXT: Final = 16384
+
+
+class Step(NamedTuple):
+    """One command: the files it used, by resolved path, and what it was fed."""
+
+    program: str
+    args: Sequence[Word]
+    reads: Sequence[str]
+    writes: Sequence[str]
+    into: Sequence[str]
+    documents: Sequence[Word]
+    runs_file: bool
+
+
+class Made:
+    """Files by what this text put into them.
+
+    `piped`, `flows`: what a command is fed, and prints, does not stand in the text. `hidden` counts such commands.
+    """
+
+    def __init__(self) -> None:
+        self.piped = self.flows = False
+        self.hidden = 0
+        self._decoded: set[str] = set()
+        self._filtered: set[str] = set()
+        self._written: set[str] = set()
+        self._texts: dict[str, str] = {}
+
+    def step(self, step: Step) -> None:
+        """Follow content through one command."""
+        hides = self._hides(step)
+        decoded = hides == "decoded" or self._is_in(step.reads, self._decoded)
+        hidden = bool(hides) or self.piped or self._is_in(step.reads, self._decoded | self._filtered)
+        writes = [*step.writes, *step.into]
+        if step.program in _DECODERS:
+            writes += [_SUFFIX.sub("", path) for path in step.reads if _SUFFIX.search(path)]
+        if step.program in _COMPILERS and hidden:
+            writes += [f"{path.rpartition('/')[0]}/a.out" for path in step.reads[:1]]
+        if hidden and not self._edits(step, writes):
+            (self._decoded if decoded or self.piped else self._filtered).update(writes)
+        elif not hidden:
+            self._remember(step)
+        self._written.update(writes)
+        self.flows = hidden
+        self.hidden += hidden
+
+    def wrote(self, paths: Iterable[str]) -> None:
+        """What a group of commands printed went into these files, and some of it does not stand in the text."""
+        self._decoded.update(paths)
+
+    def runs(self, path: str) -> bool:
+        """Whether the file that is run holds what does not stand in the text."""
+        return path in self._decoded or path in self._filtered
+
+    def runs_around(self, program: str) -> bool:
+        """Whether a program runs files around it, and such a one was decoded."""
+        if not self._decoded or not (_RUNNERS.fullmatch(program) or is_interpreter(program)):
+            return False
+        return any(_CODE.fullmatch(path.rpartition("/")[2]) for path in self._decoded)
+
+    def text(self, path: str) -> str | None:
+        """What a file holds that this text wrote as it stands."""
+        return self._texts.get(path)
+
+    def _edits(self, step: Step, writes: Sequence[str]) -> bool:
+        """Whether a file is changed that was there before, or code filtered into code: what a workspace's own is."""
+        if step.program in _DECODERS or self.piped or not self._written.isdisjoint([*writes, *step.reads]):
+            return False
+        if set(writes) <= set(step.reads) and not step.into:
+            code = (*step.args, *step.documents)
+            reads = set(writes) == set(step.reads) and any(_READS.search(word.text) for word in code)
+            return reads or not is_interpreter(step.program)
+        named = [*writes, *step.reads]
+        return step.program in _FILTERS and all(_CODE.fullmatch(path.rpartition("/")[2]) for path in named)
+
+    def _is_in(self, paths: Iterable[str], known: set[str]) -> bool:
+        return not known.isdisjoint(paths)
+
+    def _hides(self, step: Step) -> str:
+        """How what the command writes differs from what stands in the text; "" where it does not."""
+        program, args = step.program, step.args
+        if program in _DECODERS or (program in _UNPACKERS and any(_TO_STDOUT.fullmatch(word.text) for word in args)):
+            return "decoded"
+        if program in ("printf", "echo"):
+            escaped = program == "printf" or any(re.fullmatch(r"-[neE]*e[neE]*", word.text) for word in args[:2])
+            if escaped and any(_ESCAPES.search(word.text) for word in args):
+                return "decoded"
+            return "filtered" if any(HOLE in word.text.replace(NUMBER, "") for word in args) else ""
+        if program in _FILTERS:
+            return "filtered"
+        if is_interpreter(program) and not step.runs_file:
+            code = "\n".join([*(word.text for word in args), *(word.text for word in step.documents)])
+            if _BUILDS.search(code):
+                return "decoded"
+            return "filtered" if set(step.reads) - set(step.writes) else ""
+        if any(HOLE in word.text for word in step.documents):
+            return "filtered"
+        return ""
+
+    def _remember(self, step: Step) -> None:
+        """What stands in the text and goes into files as it is."""
+        text = None
+        if step.program in ("cat", "tee") and len(step.documents) == 1:
+            text = step.documents[0].fixed()
+        elif step.program == "echo" and step.args and step.args[0].text[:1] != "-":
+            words = [word.fixed() for word in step.args]
+            text = None if None in words else " ".join(word or "" for word in words) + "\n"
+        elif step.program == "printf" and len(step.args) == 1 and "%" not in step.args[0].text:
+            text = (step.args[0].fixed() or "").replace("\\n", "\n")
+        for path in [*step.into, *(step.writes if step.program == "tee" else ())]:
+            whole = self._texts.pop(path, "") + (text or "")
+            if text and len(whole) <= _MAX_TEXT:
+                self._texts[path] = whole
