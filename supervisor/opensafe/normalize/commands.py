@@ -13,15 +13,15 @@ from opensafe.model.facts import Command, HostFact, Redirect
 
 from .builtins import judge_builtin
 from .environment import changes_behaviour
-from .find import find_items
 from .interpreters import file_uses, here_uses, is_interpreter, reads_here
 from .made import Made, Step
 from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
 from .paths import ROOTS, is_stream, leaves_proc, resolve
+from .printed import here_items, passes_on, printed, taken
 from .urls import parse_host
-from .word import FED, FED_LINES, FEEDS, HOLE, NUMBER, REF, TOLD, UNKNOWN, Word
+from .word import FEEDS, HOLE, NUMBER, TOLD, UNKNOWN, Word
 from .wrappers import Peeled, peel
 
 MAX_COMMANDS: Final = 512
@@ -31,12 +31,7 @@ _MAX_DEPTH: Final = 12
 _MAX_CWDS: Final = 8
 #: A wrapper by name or out of the system's directories; one from elsewhere is a program of its own.
 _IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
-#: By which grep and its like print the names of files alone.
-_LISTS_FILES: Final = re.compile(r"-[a-zA-Z]*[lL][a-zA-Z]*|--files(?:-with-matches|-without-match)?|--name-only")
-_LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
 _PROC_ROOT: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/root/(.+)")
-_REF_FORMAT: Final = re.compile(r"--format=%\((?:refname|objectname)(?::[\w=]+)?\)")
-_QUOTES: Final = re.compile(r"[\\'\"]")
 _PRINTS: Final = frozenset({"cargo", "go", "node", "npm", "python", "python3"})
 #: What leads out of a directory, and what makes a text that does not show it.
 _BUILDS: Final = re.compile(r"\.\.|chr\(|\\[xu0]|from(?:hex|CharCode)|b64|decode|base64|\[::-1|reverse|rot13")
@@ -52,7 +47,6 @@ _SHOWS: Final = frozenset(
     {"awk", "basename", "cat", "cut", "date", "dirname", "egrep", "fgrep", "git", "grep", "head", "hostname", "id",
      "jq", "ls", "nproc", "pwd", "realpath", "sed", "sort", "stat", "tail", "tr", "uname", "uniq", "wc", "whoami", "yq"}
 )  # fmt: skip
-_MAX_ITEMS: Final = 64
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
 
@@ -328,7 +322,7 @@ class Collector:
             self._code(simple, program)
         self._runs_file(program, self._used.get("text", ()), simple)
         self._follow(program, simple)
-        self.printed = self.feed if _passes_on(program, words[1:]) else _printed(program, words[1:])
+        self.printed = self.feed if passes_on(program, words[1:]) else printed(program, words[1:])
 
     def _follow(self, program: str, simple: Simple) -> None:
         """Where the content of what the command writes comes from."""
@@ -398,9 +392,9 @@ class Collector:
             self.lose(f"${name}")
             if not name.isidentifier() or not name.isascii():
                 self.doubt(f"a variable of the name {name[:40]!r}, which a shell may take for a function")
-        feed = _here(simple.redirects) or (self.feed if self.feed is not None else [UNKNOWN])
+        feed = here_items(simple.redirects) or (self.feed if self.feed is not None else [UNKNOWN])
         for fed in peeled.inner:
-            inner = [part for word in fed for part in (_taken(word, feed) if word in FEEDS else [word])]
+            inner = [part for word in fed for part in (taken(word, feed) if word in FEEDS else [word])]
             if inner:
                 self.command(
                     simple._replace(
@@ -522,91 +516,6 @@ class Collector:
             return _merged((), [resolve(text, cwd) for cwd in self.cwds or ("/",)])
         except RequestError:
             return None
-
-
-def _passes_on(program: str, args: Sequence[Word]) -> bool:
-    """Whether a command prints some of the lines it is fed, as they are."""
-    texts = [word.text for word in args]
-    if program in ("head", "sort", "tail", "uniq"):
-        return _LINE_OPTIONS.fullmatch("".join(f" {text}" for text in texts)) is not None
-    if program in ("grep", "egrep", "fgrep"):
-        patterns = [text for text in texts if not re.fullmatch(r"-[vEFiPwxz]+", text)]
-        return len(patterns) == 1 and patterns[0][:1] not in ("-", "", HOLE)
-    return False
-
-
-def _here(redirects: Sequence[tuple[str, int | None, Word | None]]) -> Sequence[Word] | None:
-    """What xargs takes from a redirection: the words of a literal text, else what is not known."""
-    for op, _, target in reversed(redirects):
-        if op[:1] == "<":
-            return (_items([target]) if op[:2] == "<<" and target is not None else None) or [UNKNOWN]
-    return None
-
-
-def _taken(how: Word, feed: Sequence[Word]) -> Sequence[Word]:
-    """What an xargs takes of what it is fed; a text of several words in a line is several items only by default."""
-    if how == FED or all(word.glob for word in feed) or (how == FED_LINES and not any(word.split for word in feed)):
-        return feed
-    return [UNKNOWN]
-
-
-def _items(words: Sequence[Word], *, lines: bool = False) -> Sequence[Word] | None:
-    """The items that xargs, or an unquoted substitution, makes of words that are printed; None where quotes matter."""
-    if any(word.fixed() is None or _QUOTES.search(word.text) for word in words):
-        return None
-    items = [Word(text) for word in words for text in word.text.split()]
-    if len(items) > 1 and (not lines or len(items) > len(words)):
-        items = [item._replace(split=True) for item in items]
-    return items[:_MAX_ITEMS] if 0 < len(items) <= _MAX_ITEMS else None
-
-
-def _printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
-    """The files below which lie all paths that a command prints, one in a line or NUL-ended."""
-    texts = [word.text for word in args]
-    if any(HOLE in text for text in texts):
-        return None
-    if program == "echo" and not any(text[:1] == "-" for text in texts):
-        return _items(args)
-    if program == "printf" and texts[:1] in (["%s\\n"], ["%s\\0"], ["%s "]):
-        return _items(args[1:], lines=texts[0] != "%s ")
-    if program == "ls" and all(re.fullmatch(r"-[1AadrtSUvhp]+", text) for text in texts if text[:1] == "-"):
-        operands = [word for word in args if word.text[:1] != "-"]
-        if not operands:
-            return [Word(".", glob=True)]
-        named = all(word.glob and re.search(r"\*\.\w+$", word.text) for word in operands)
-        return operands if named or "-d" in texts else None
-    if program == "git" and texts[:1] and texts[0] in ("branch", "for-each-ref", "rev-list", "tag"):
-        formats = [text for text in texts if text.startswith(("--format", "--pretty"))]
-        return [REF] if all(_REF_FORMAT.fullmatch(text) for text in formats) else None
-    if program == "find" and not any(
-        text in ("-printf", "-exec", "-execdir", "-ls", "-ok", "-okdir") for text in texts
-    ):
-        return find_items(args)
-    if program == "grep" and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", text) for text in texts):
-        operands = [word for word in args if not word.text.startswith("-")]
-        plain = not any(re.match(r"-[a-zA-Z]*[efABCm]|--", text) for text in texts)
-        return [word._replace(glob=True) for word in operands[1:]] or [Word(".", glob=True)] if plain else None
-    if program == "git" and _git_lists(texts):
-        return [Word(".", glob=True)]
-    if program in ("rg", "fd", "fdfind"):
-        lists = any(map(_LISTS_FILES.fullmatch, texts)) if program == "rg" else not {"-x", "-X", "-l"} & set(texts)
-        return [Word(".", glob=True)] if lists and not any(re.match(r"/|~|\.\.", text) for text in texts) else None
-    return None
-
-
-def _git_lists(texts: Sequence[str]) -> bool:
-    """Whether git prints names of files of the work tree alone, one in a line."""
-    if texts[:1] == ["ls-files"]:
-        return not any(re.match(r"-s|--stage|-[a-z]*[tvs]|--eol|--format|--debug", text) for text in texts[1:])
-    if texts[:1] == ["grep"]:
-        return any(map(_LISTS_FILES.fullmatch, texts))
-    if texts[:1] == ["ls-tree"]:
-        return "--name-only" in texts
-    if texts[:1] in (["diff"], ["diff-tree"], ["diff-index"], ["diff-files"]):
-        return "--name-only" in texts
-    if texts[:1] in (["show"], ["log"]):
-        return "--name-only" in texts and any(re.fullmatch(r"--(?:pretty|format)=(?:format:)?", text) for text in texts)
-    return False
 
 
 def runs_in_subscript(text: str) -> bool:
