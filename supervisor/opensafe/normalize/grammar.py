@@ -6,83 +6,34 @@ track of what decides what a word means: variables set once to a known value, fu
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from tree_sitter import Node
 
-from .builtins import is_builtin
-from .commands import Collector, Simple, runs_in_subscript
-from .conditions import check_counted, check_subscript, flatten, splits
-from .environment import changes_behaviour
-from .expansions import arithmetic, check, counts, descend, is_plain_arithmetic, printed_name
+from .commands import Simple, runs_in_subscript
+from .conditions import check_counted, flatten, splits
+from .expansions import arithmetic, check, counts, printed_name
+from .flow import RESERVED, Flow
 from .gaps import REDIRECTS, check_gaps
-from .names import Names, Surroundings
 from .redirections import Redirection, read_redirect
-from .syntax import assigned, at_top, gap, in_loop, join, leaves
-from .word import HOLE, NUMBER, REF, TOLD, UNKNOWN, Word
-from .words import read_word, read_words
-from .wrappers import peel
+from .syntax import at_top, gap, leaves
+from .word import HOLE, NUMBER, TOLD, Word
+from .words import read_words
 
 _BACKQUOTED: Final = re.compile(rb"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _AFTER_BRACE: Final = (b" ", b"\t", b"\n", b"(")
 _LOST_DASH: Final = re.compile(rb"[ \t]+-[ \t]+")
 _COMMENT_MAY_FOLLOW: Final = frozenset(b" \t\n;&|()`")
-_RESERVED: Final = frozenset(
-    {"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done",
-     "in", "function", "{", "}", "[[", "]]", "!"}
-)  # fmt: skip
-_SHELL_SETS: Final = re.compile(
-    r"_|BASH.*|COMP.*|COLUMNS|COPROC|DIRSTACK|EPOCH.*|EUID|FUNC.*|GROUPS|HIST.*|HOSTNAME|HOSTTYPE|LINENO|LINES|MACHTYPE"
-    r"|MAPFILE|OLDPWD|OPTARG|OPTERR|OPTIND|OSTYPE|PIPESTATUS|PPID|PWD|RANDOM|READLINE.*|REPLY|SECONDS|SHELLOPTS|SHLVL"
-    r"|SRANDOM|UID"
-)
 _ERREXIT: Final = re.compile(rb"(?:#[^\n]*\n|\s)*set -(?:[a-zA-Z]*e|o errexit)")
 _NO_ERREXIT: Final = re.compile(rb"set \+|shopt|\beval\b|\bsource\b|(?:^|[;&\s])\. ")
-#: Names of which a variable may hold any, and none of them is what secrets are called.
-_PLAIN_VALUE: Final = re.compile(
-    r"(?![\w./+-]*(?:id_|\.\.|secret|token|passw|shadow|credential|key|\.env|histor))\w[\w.+-]*(?:/\w[\w.+-]*)*"
-)
-_FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _READS_LINES: Final = re.compile(rb"while (?:IFS= )?read -r (?:-d '' )?([a-z_][a-z_0-9]*) *[;\n]")
 _READS_ARRAY: Final = re.compile(rb"(?:mapfile|readarray) -t ([a-z_][a-z_0-9]*) ")
-_PLAIN_NAME: Final = re.compile(r"\w[\w.-]*")
-_TEMPORARY: Final = re.compile(
-    rb"\$\(mktemp(?: -d)?(?: (?:-t )?(?:/tmp/[\w-]+\.?|(?<=-t )[\w-]+\.?)X{3,}[\w.]*)?\)|`mktemp(?: -d)?`"
-)
 MAX_WORDS: Final = 4096
-MAX_ITEMS: Final = 64
-
 Tail = tuple[Sequence[Node], Sequence[Word]]
 
 
-class Walk(Surroundings, Protocol):
-    """What a text needs of the parse it is a part of."""
-
-    collector: Collector
-
-    def spend(self) -> bool:
-        """Count one statement; False once there were too many."""
-
-    def text(self, text: str, position: str, via: tuple[str, ...]) -> None:
-        """Walk a text found inside another."""
-
-
-class Text(Names):
+class Text(Flow):
     """The walk over one text."""
-
-    def __init__(self, walk: Walk, source: bytes, via: tuple[str, ...], *, is_bash: bool) -> None:
-        super().__init__(source, walk, walk.collector)
-        self.is_bash = is_bash
-        self.root: Node | None = None
-        self.told = False
-        self._shown: Sequence[Word] | None = None
-        self._walk = walk
-        self._via = via
-        self.later = via[-1:] in (("trap",), ("eval",))  # in the same shell, so with its variables
-        self._functions: dict[str, Node] = {}
-        self._uncalled: dict[str, Node] = {}
-        self._within: list[str] = []
-        self._running: list[str] = []
 
     def printed_texts(self) -> Iterable[bytes]:
         if self.root is None or b"echo" not in self.source:
@@ -142,17 +93,6 @@ class Text(Names):
         if b'\\"' in inner:
             self.doubt("a backslash before a quote in backquotes")
         self._walk.text(plain.decode("utf-8", "replace"), "substitution", (*self._via, "eval"))
-
-    def doubt(self, reason: str) -> None:
-        self._collector.doubt(reason)
-
-    def redirect(self, op: str, target: Word | None) -> None:
-        """Account for the file of one redirection."""
-        self._collector.redirect(op, target)
-
-    def slice(self, node: Node) -> str:
-        """The text of a node; a node that cuts a character (a quote the grammar put in) gives U+FFFD for it."""
-        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     # Statements
 
@@ -315,249 +255,6 @@ class Text(Names):
         else:
             self.statement(node, position)
 
-    def _branches(self, node: Node) -> None:
-        """`if`, `elif`, `else`: each branch may or may not run, so their directories are joined."""
-        collector = self._collector
-        before = collector.cwds
-        joined = before
-        stack = collector.pushed
-        for child in node.children:
-            if child.is_named:
-                if child.type in ("elif_clause", "else_clause"):
-                    collector.cwds = before
-                self.statement(child, "condition")
-                joined = join(joined, collector.cwds)
-        collector.forget_directories(stack)
-        collector.cwds = joined
-
-    def _loop(self, node: Node) -> None:
-        collector = self._collector
-        before = collector.cwds
-        collector.repeats += 1
-        if node.type == "c_style_for_statement":
-            for name in ("initializer", "condition", "update"):
-                for child in node.children_by_field_name(name):
-                    if child.is_named:
-                        self._counting(child)
-        for child in node.children:
-            if child.is_named and (child.type in ("do_group", "compound_statement") or node.type == "while_statement"):
-                self.statement(child, "condition")
-        collector.repeats -= 1
-        self._settle(before)
-
-    def _counting(self, node: Node) -> None:
-        text = self.slice(node)
-        if not is_plain_arithmetic(text, self):
-            self.doubt("arithmetic on what may not be a number, which may run commands")
-        descend(node, self)
-
-    def _settle(self, before: tuple[str, ...] | None) -> None:
-        """Behind a loop: its body may have run any number of times."""
-        collector = self._collector
-        if collector.cwds != before:
-            collector.cwds = None
-            collector.doubt("a loop changes the directory")
-
-    def _for(self, node: Node) -> None:
-        """`for x in …`: the body is walked once for each value where all are known."""
-        body = node.child_by_field_name("body")
-        variable = node.child_by_field_name("variable")
-        listed = node.children_by_field_name("value")
-        check_gaps(self.source, listed, self.doubt)
-        values = [
-            word
-            for child in listed
-            for word in (self._listed(child) if child.type == "command_substitution" else read_words(child, self))
-        ]
-        collector = self._collector
-        if body is None or variable is None:
-            collector.doubt("a loop without a body")
-            return
-        name = self.slice(variable)
-        if changes_behaviour(name, None):
-            collector.doubt(f"a loop sets {name}, which may change what programs do")
-        if name == "PATH":
-            collector.command(Simple((), {name: UNKNOWN}, (), "condition", self._via))
-        if len(values) > 8 and all(_PLAIN_NAME.fullmatch(word.text) and not word.glob for word in values):
-            values = [Word("*", glob=True)]
-        usable = 0 < len(values) <= 8 and all(word.known or word == REF for word in values)
-        usable = usable and name not in self._known
-        before = collector.cwds
-        outer, self._within = self._within, []
-        collector.repeats += 1
-        for value in values if usable else [UNKNOWN]:
-            if usable:
-                self._known[name] = value
-            self.statement(body, "condition")
-        for inner in (name, *self._within):
-            self._known[inner] = UNKNOWN
-        self._within = outer
-        collector.repeats -= 1
-        self._settle(before)
-
-    def _case(self, node: Node) -> None:
-        collector = self._collector
-        before = joined = collector.cwds
-        for child in node.children:
-            if child.type == "case_item":
-                collector.cwds = before
-                patterns = child.children_by_field_name("value")
-                for pattern in patterns:
-                    self._expression(pattern)
-                self.statements([part for part in child.children if part not in patterns], "condition", whole=False)
-                joined = join(joined, collector.cwds)
-            elif child.is_named:
-                read_words(child, self)
-        collector.cwds = joined
-
-    def _function(self, node: Node, position: str) -> None:
-        """A function's body is walked where it is called, and at the end of the text if it never is."""
-        body = node.child_by_field_name("body")
-        name = node.child_by_field_name("name")
-        redirects = node.children_by_field_name("redirect")
-        before = self._collector.place
-        for child in redirects:
-            read_redirect(self, child, [], [])
-        text = self.slice(name) if name is not None else ""
-        if body is None:
-            self.doubt("a function without a body")
-            return
-        known = _FUNCTION_NAME.fullmatch(text) and not is_builtin(text) and text not in _RESERVED
-        sure = known and peel(text, [Word(text)]) is None and position == "top" and at_top(node) and not redirects
-        sure = sure and not self._collector.repeats
-        self._collector.lose(f"{text}()", anytime=not sure)
-        if sure:
-            self._functions[text] = body
-            self._uncalled[text] = body
-        else:
-            self._functions.pop(text, None)
-            if not known:
-                self.doubt(f"a function named {text[:40]!r}, as the shell itself names something")
-            self._body(text, body, None)
-        self._collector.place = before
-
-    def _body(self, name: str, body: Node, arguments: Sequence[Word] | None) -> None:
-        outer, self._given = self._given, arguments
-        around, self._local = self._local, {}
-        self._running.append(name)
-        if arguments is None:
-            self._collector.repeats += 1
-        self.statement(body, "function")
-        if arguments is None:
-            self._collector.repeats -= 1
-        self._running.pop()
-        self._given, self._local = outer, around
-
-    def _call(self, words: Sequence[Word], rest: Simple) -> bool:
-        """Whether the words call a function of this text for sure; its body is walked with its arguments then."""
-        name = words[0].fixed() if words else None
-        body = self._functions.get(name) if name is not None else None
-        if name is None or body is None or "functions" in self._collector.lost:
-            return False
-        self._uncalled.pop(name, None)
-        if name in self._running or len(self._running) > 8:
-            self.doubt("a function calls itself")
-        else:
-            self._body(name, body, tuple(words[1:]))
-        self._collector.command(rest._replace(words=()))
-        self._collector.if_ok = self._collector.cwds
-        return True
-
-    def _assignments(self, node: Node, position: str) -> None:
-        """Assignments without a command: a command with empty argv."""
-        pairs = [node] if node.type == "variable_assignment" else list(node.named_children)
-        found = {}
-        for pair in pairs:
-            if pair.type == "variable_assignment":
-                name, value = self._assignment(pair)
-                found[name] = value
-                if self._via:
-                    self._collector.lose(f"${name}", anytime=True)
-                first = (
-                    name not in self._known and position == "top" and at_top(node) and not _SHELL_SETS.fullmatch(name)
-                )
-                if not first and in_loop(node) and self.mentions(name) == 1 and not _SHELL_SETS.fullmatch(name):
-                    first = self._known.get(name, UNKNOWN) is UNKNOWN or name in self._within
-                    self._within.append(name)
-                self._known[name] = value if first else UNKNOWN
-                if not self._via and position in ("top", "condition") and not _SHELL_SETS.fullmatch(name):
-                    self._one_of(name, value)
-        self._collector.command(Simple((), found, (), position, self._via))
-
-    def _one_of(self, name: str, value: Word) -> None:
-        """Count an assignment of a plain name: where all of them are, the variable holds one name."""
-        if value.fixed() is not None and _PLAIN_VALUE.fullmatch(value.text):
-            self._plain[name] += 1
-
-    def _declaration(self, node: Node, position: str) -> None:
-        words: list[Word] = []
-        found: dict[str, Word] = {}
-        local: dict[str, Word] = {}
-        check_gaps(self.source, node.children, self.doubt)
-        for child in node.children:
-            if child.type == "variable_assignment":
-                name, value = self._assignment(child)
-                found[name] = value
-                alone = all(other.type == "variable_assignment" for other in node.named_children)
-                top = position == "top" and at_top(node) and name not in self._known and alone
-                self._known[name] = value if top and not self._via and not _SHELL_SETS.fullmatch(name) else UNKNOWN
-                words.append(assigned(name, value))
-                if self._running and self.slice(node.children[0]) == "local" and node.child_count == 2:
-                    local[name] = value
-            elif not child.is_named:
-                words.append(Word(child.type))
-            else:
-                words += read_words(child, self)
-        self._collector.command(Simple(words, found, (), position, self._via))
-        self._local.update(local)
-
-    def _assignment(self, node: Node) -> tuple[str, Word]:
-        target = node.child_by_field_name("name")
-        value = node.child_by_field_name("value")
-        name = self.slice(target) if target is not None else ""
-        if target is not None and target.type == "subscript":
-            check_subscript(self, target)
-        if name.startswith(("BASH_ALIASES", "BASH_CMDS")):
-            self.doubt("the shell's table of commands is changed")
-        if value is None:
-            return name, Word("")
-        if value.type == "array":
-            items: list[Word] = []
-            for child in value.named_children:
-                if child.type == "variable_assignment":
-                    self.doubt("an array with subscripts")
-                    self._assignment(child)
-                else:
-                    items += read_words(child, self)
-            top = at_top(node) and node.parent is not None and node.parent.type == "program"
-            if top and name not in self._known and len(items) <= MAX_ITEMS and all(item.known for item in items):
-                self._arrays[name] = items
-            return name, UNKNOWN
-        self.assigning = name
-        word = read_word(value, self)
-        self.assigning = ""
-        listed = self._listed_file(value)
-        if listed is not None:
-            return name, listed
-        if _TEMPORARY.fullmatch(self.source[value.start_byte : value.end_byte].strip(b'"')) and not self.mentions(
-            "TMPDIR"
-        ):
-            return name, _TEMPORARY_FILE
-        if runs_in_subscript(word.text):
-            self.doubt("a variable holds a subscript that runs commands")
-        if self.source[value.start_byte - 2 : value.start_byte] == b"+=":
-            return name, UNKNOWN
-        shown = word.glob and b"$(" in self.source[value.start_byte : value.end_byte]
-        return name, word if shown and word.known else word._replace(glob=False)
-
-    def _listed_file(self, value: Node) -> Word | None:
-        """What a variable holds that is set to one of the files of a pattern: `$(ls -t logs/*.log | head -1)`."""
-        one = value.named_children[0] if value.type == "string" and value.named_child_count == 1 else value
-        if one.type != "command_substitution" or self._shown is None or len(self._shown) != 1:
-            return None
-        listed = self._shown[0]
-        return listed if listed == REF or (listed.glob and listed.known and listed.text != ".") else None
-
     def _command(self, node: Node, position: str, redirects: Sequence[Redirection], extra: Sequence[Word]) -> None:
         words: list[Word] = []
         assignments: dict[str, Word] = {}
@@ -575,7 +272,7 @@ class Text(Names):
                 case "command_name":
                     inner = child.children[0] if child.child_count == 1 else child
                     words += read_words(inner, self)
-                    if inner.type == "word" and words and words[-1].text in _RESERVED:
+                    if inner.type == "word" and words and words[-1].text in RESERVED:
                         self.doubt(f"the reserved word {words[-1].text} stands where a command is expected")
                 case "variable_assignment":
                     name, value = self._assignment(child)
@@ -723,7 +420,6 @@ class Text(Names):
             self.doubt("a comment ends in a backslash")
 
 
-_TEMPORARY_FILE: Final = Word("/tmp/tmp.XXXXXXXXXX")  # noqa: S108  what a program will print, not opened here
 _STATEMENTS: Final = frozenset(
     {"command", "redirected_statement", "pipeline", "list", "negated_command", "compound_statement",
      "subshell", "if_statement", "while_statement", "c_style_for_statement", "for_statement",
