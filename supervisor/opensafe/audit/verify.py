@@ -47,13 +47,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the warden's ledger. kind: sandbox, start or end; `leaf`: of the decision that was used up."""
+    """An entry of the warden's ledger. kind: sandbox, start, end, pool (one was made before it was asked for) or claim
+    (it, the `cell`, was handed out as sandbox_id). leaf: of the decision that was used up.
+    """
 
     kind: str
     leaf: str
     subject: str
     sandbox_id: str
     exec_id: str = ""
+    cell: str = ""
     index: int
 
 
@@ -168,9 +171,11 @@ class _Verification:
 
     def _read_ledger(self) -> tuple[int, set[str]]:
         count, used, starts = 0, set[str](), set[str]()
+        cells = set[str]()
         try:
             for entry in read_ledger(self._state):
                 count += 1
+                self._check_cell(entry, cells)
                 if entry.kind not in ("start", "sandbox"):
                     continue
                 what = entry.exec_id or entry.sandbox_id
@@ -191,6 +196,16 @@ class _Verification:
         except chain.ChainBrokenError as error:
             self._found("chain_broken", "ledger", error.index, error.why)
         return count, starts
+
+    def _check_cell(self, entry: LedgerEntry, cells: set[str]) -> None:
+        """What the pool made is handed out once. `cells`: those that were made so far and not handed out."""
+        if entry.kind == "pool":
+            cells.add(entry.sandbox_id)
+        elif entry.kind == "claim":
+            if entry.cell not in cells:
+                message = f"{entry.sandbox_id} is {entry.cell}, which was handed out before or never made"
+                self._found("cell_used_twice", "ledger", entry.index, message)
+            cells.discard(entry.cell)
 
     def _found(self, kind: str, where: str, index: int, message: str) -> None:
         self._findings.append(Finding(kind=kind, where=where, index=index, message=message))

@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import shutil
 import signal
 
 import pytest
 
 from opensafe import errors
+from opensafe.audit.verify import verify_state
 from opensafe.client import SandboxSize
 from opensafe.model.ids import new_id
 from opensafe.model.outcome import OutcomeKind
 from tests.harness.daemon import signal_process
+from tests.system.gate.test_evidence import rewrite
 from tests.system.monitor.test_daemon import decisions, eventually, run, written
 from tests.system.monitor.test_rules import EXECUTES, FATAL
 
@@ -93,6 +96,23 @@ async def test_the_next_helper_reads_claimed_sandboxes_and_cells(daemon, agent, 
     made = await agent.create_sandbox(session, require_warm=True)
     done = await agent.run_call(session, made.sandbox_id, new_id("call"), "Bash", {"command": "git --version"})
     assert done.outcome.exit_code == 0
+
+
+async def test_r64_a_cell_that_was_handed_out_twice_is_named(daemon, warm, tmp_path):
+    copy = tmp_path / "state"
+    shutil.copytree(daemon.state, copy)
+    assert not verify_state(copy).findings  # the control: so far none was
+
+    def doubled(entries):
+        for entry in entries:
+            yield entry
+            if entry["kind"] == "claim" and entry["sandbox_id"] == warm:
+                yield entry
+
+    rewrite(copy / "ledger.jsonl", doubled)
+    [finding] = verify_state(copy).findings
+    assert finding.kind == "cell_used_twice"
+    assert warm in finding.message
 
 
 async def test_r45_a_killed_daemon_leaves_cells_and_claims_to_its_next_start(own_daemon):

@@ -52,6 +52,16 @@ async def test_r65_cells_count_against_the_cap_and_give_way(pool):
     assert len(tenants.containers()) == 2
 
 
+async def test_r65_a_create_gets_the_place_of_a_cell_that_is_being_made(pool):
+    tenants = await pool({"ready": 1}, sandboxes=1)
+    await tenants.until(lambda _: tenants.ledger("pool"))
+    made = await tenants.create(pids=99)
+    assert not made.warm
+    assert tenants.containers() == {made.sandbox_id}
+    await tenants.client.delete_sandbox(made.sandbox_id)
+    await tenants.filled()
+
+
 async def test_r66_a_missing_runtime_fails_before_anything_is_made(pool, host):
     tenants = await pool({"ready": 1})
     await tenants.filled()

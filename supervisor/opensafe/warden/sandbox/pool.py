@@ -104,6 +104,7 @@ class Pool:
         self._changed = asyncio.Event()
         #: Of these the ones that could not be removed.
         self._stuck: set[str] = set()
+        #: Set when one is fewer, or can be made fewer.
         self._left = asyncio.Event()
         self._busy_at = 0.0
         self._keeper: asyncio.Task[None] | None = None
@@ -179,7 +180,7 @@ class Pool:
         except BaseException:
             self.give_up(cell)
             raise
-        self._cells.discard(cell.container)
+        self._gone(cell.container)
         return True
 
     def give_up(self, cell: Sandbox) -> None:
@@ -253,6 +254,7 @@ class Pool:
             )
         else:
             slot.made()
+            self._left.set()  # it can be removed from here on
 
     async def _make(self, settings: PoolSettings) -> tuple[_Kind, Sandbox]:
         image = await self._lifecycle.images.look_up(settings.template)
@@ -326,7 +328,7 @@ class Pool:
             if not slot.ready:
                 continue
             current = ""
-            with contextlib.suppress(OpenSafeError):
+            with contextlib.suppress(OpenSafeError, OSError):
                 current = (await self._lifecycle.images.look_up(slot.settings.template)).digest
             for kind, cell in tuple(slot.ready):
                 fresh = kind.image_digest == current and kind == self._kind(kind.tenant, cell.spec)
