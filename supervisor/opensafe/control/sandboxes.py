@@ -90,7 +90,8 @@ class Sandboxes:
         self._warden = warden
         self._tracing = tracing
         self._caps = caps
-        self._making = 0
+        #: Ids of those that are being made; one of them may be in the index already.
+        self._making: set[str] = set()
 
     async def make(self, principal: Principal, session_id: str, wanted: Wanted) -> MadeSandbox:
         """Judge, record, make. Raises NotPermitted with the rules where policy says no, SandboxStartFailed,
@@ -101,10 +102,11 @@ class Sandboxes:
         if wanted.network != NO_NETWORK:
             raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
         self._admit()
-        self._making += 1
+        sandbox_id = new_id("sb")
+        self._making.add(sandbox_id)
         try:
             spec = SandboxSpec(
-                sandbox_id=new_id("sb"),
+                sandbox_id=sandbox_id,
                 template=wanted.template,
                 image_digest=await self._warden.find_image(wanted.template),
                 network=wanted.network,
@@ -120,7 +122,7 @@ class Sandboxes:
                     made = await self._warden.create_sandbox(spec, judged.record, require_warm=wanted.require_warm)
             await self._changes.write(_made(session, spec, wanted, ttl_s))
         finally:
-            self._making -= 1
+            self._making.discard(sandbox_id)
         row, now = self._store.sandbox(spec.sandbox_id), self._store.session(session_id)
         if row is None:
             raise SandboxError("the sandbox was made and not recorded", value=spec.sandbox_id)
@@ -213,7 +215,7 @@ class Sandboxes:
         return asked_s or most
 
     def _admit(self) -> None:
-        count = self._store.sandboxes.count() + self._making
+        count = self._store.sandboxes.count() + sum(self._store.sandbox(one) is None for one in self._making)
         if count >= self._caps.sandboxes:
             raise LimitExceeded(
                 "too many sandboxes",
