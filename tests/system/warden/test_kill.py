@@ -123,5 +123,6 @@ async def test_kill_answers_when_the_tree_is_empty(box, warden):
     await running.said(b"ready")
     await running.kill()
     below = [one for one in await ControlDriver(warden._layout).processes(box.spec.sandbox_id) if one.ppid > 1]
-    assert below == []
+    # The next call's, which waits below its own runner, has not become a program yet.
+    assert [one for one in below if one.name != "run"] == []
     await running.end()
