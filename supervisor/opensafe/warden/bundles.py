@@ -142,6 +142,9 @@ class Mailbox:
     async def ask(self, digest: str, *, swap: bool) -> None:
         """Let the helper prepare the bundle, or serve by it. Raises BundleRefused, Unavailable."""
         async with self._asking:
+            if swap:
+                # Now, and not when it has: a helper that ends over it is followed by one that has to know.
+                self._held = digest
             ask = self._post(digest, swap, asyncio.get_running_loop().create_future())
             assert ask.done is not None  # noqa: S101 - made in the line above
             try:
@@ -156,20 +159,19 @@ class Mailbox:
                     self._taken = None
             if error:
                 raise BundleRefused(f"egress helper: {error}")
-            if swap:
-                self._held = self.serving = digest
 
     async def next(self, finished: int, error: str) -> protocol.BundleStep:
         """The helper's next step, when there is one; it has `finished` the last one, with `error` or ""."""
         taken, self._taken = self._taken, None
         if taken is not None and taken.step.number == finished:
-            if taken.done is not None:
-                if not taken.done.done():
-                    taken.done.set_result(error)
-            elif error:
+            if taken.step.swap:
+                self._fed = True
+                if not error:
+                    self.serving = taken.step.digest
+            if taken.done is None and error:
                 _log.error("the helper did not load the policy in force: %s", error)
-            else:
-                self.serving = taken.step.digest
+            elif taken.done is not None and not taken.done.done():
+                taken.done.set_result(error)
         while True:
             if self._waiting is None and self._held and self.serving != self._held and not self._fed:
                 self._fed = True

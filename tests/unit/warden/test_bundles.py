@@ -168,6 +168,11 @@ async def test_a_helper_that_ends_under_a_step_is_not_waited_for():
     mailbox.ended()
     with pytest.raises(Unavailable, match="ended"):
         await asked
+    helper = asyncio.create_task(helper_of(mailbox))  # the next one is told
+    async with asyncio.timeout(10):
+        while mailbox.serving != ONE:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+    assert await end(helper) == [(ONE, True)]
 
 
 async def test_a_helper_that_does_not_answer_is_not_waited_for_forever(monkeypatch):
