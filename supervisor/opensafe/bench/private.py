@@ -126,6 +126,11 @@ class PrivateDaemon:
             raise DaemonFailedError("the daemon was not started")
         return self.process.pid
 
+    @property
+    def command(self) -> list[str]:
+        """What is run."""
+        return [sys.executable, "-m", "opensafe.cli", "up", "--config", str(self.settings)]
+
     def socket_of(self, principal: str) -> pathlib.Path:
         """The socket of one of the principals."""
         return self.run / "principals" / principal / "opensafe.sock"
@@ -136,7 +141,7 @@ class PrivateDaemon:
             told.bind(f"\0{self.run.name}")  # the abstract namespace: no file to remove
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "opensafe.cli", "up", "--config", str(self.settings)],
+                    self.command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

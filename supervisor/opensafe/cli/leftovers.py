@@ -73,7 +73,7 @@ def _look(run: pathlib.Path, state: pathlib.Path | None) -> list[Leftover]:
     processes = list(_processes())
     runs = {run, *pathlib.Path("/run").glob("opensafe*"), *_runs_of(processes)}
     found = [
-        *(Leftover("process", str(number), " ".join(words)[:120]) for number, words in processes),
+        *(Leftover("process", str(number), _described(words)) for number, words in processes),
         *_mounts(),
         *_cgroups(),
         *_files(runs),
@@ -109,6 +109,11 @@ def _processes() -> Iterator[tuple[int, list[str]]]:
         runtime = program.startswith(("runsc", "launch")) and _ids(words)
         if runtime or (_CHILDREN.intersection(words) and not _fathered(entry.name)):
             yield int(entry.name), words
+
+
+def _described(words: list[str]) -> str:
+    """Whose it is first: the whole is long."""
+    return " ".join([*sorted(_ids(words)), *words])[:160]
 
 
 def _words(number: str) -> list[str]:

@@ -162,7 +162,7 @@ async def test_what_a_living_daemon_has_on_record_is_none_and_what_it_forgot_is_
     forgotten = new_id("sb")
     (daemon.run / "bundles" / forgotten).mkdir()
     found = leftovers.find(daemon.run, daemon.state)
-    assert [one.name for one in found if made in one.name] == []
+    assert [one for one in found if made in f"{one.name} {one.said}"] == []
     assert [one.kind for one in found if forgotten in one.name] == ["bundle"]
     daemon.kill()
     kinds = {one.kind for one in leftovers.find(daemon.run, daemon.state) if made in f"{one.name} {one.said}"}
