@@ -12,6 +12,7 @@ from .inline_node import node_uses
 from .inline_python import python_uses
 from .inline_words import word_uses
 from .options import Use
+from .pieces import names_secret, spells_secret
 from .word import HOLE, Word
 
 _MAX_CODE: Final = 16384
@@ -43,6 +44,8 @@ def code_uses(language: str, code: Word) -> Iterator[Use]:
         yield Use("doubt", Word("code that is not known before the run"))
     elif len(text) <= _MAX_CODE and (found := _files_of(language, text)) is not None:
         yield from found
+        if not any(names_secret(use.word.text) for use in found) and spells_secret(text):
+            yield Use("doubt", Word("code that names a place of secrets in pieces"))
     elif len(text) > _MAX_LISTED or not _LANGUAGES.get(language, _trivial)(text):
         yield Use("doubt", Word("code that may do more than compute"))
 

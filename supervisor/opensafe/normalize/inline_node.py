@@ -76,6 +76,10 @@ _WRITES: Final = _words(
 _DELETES: Final = _words("rm rmSync rmdir rmdirSync unlink unlinkSync")
 _COPIES: Final = _words("copyFile copyFileSync cp cpSync rename renameSync")
 _CHANGES: Final = _words("""chmodSync chownSync chmod chown lchownSync mkdtempSync openSync open watch watchFile""")
+#: Members of `fs` that say what they do by the place of their arguments, so that they have to be called by name.
+_ACTS: Final = frozenset(
+    name for name in _WRITES | _DELETES | _COPIES | _CHANGES | _REACHES if name.endswith("Sync") or name in _REACHES
+) | {"unlink", "rmdir", "writeFile", "appendFile", "copyFile"}
 _HIDES: Final = _words("""fromCharCode fromCodePoint atob unescape decodeURIComponent decodeURI reverse""")
 _ENCODED: Final = re.compile(r"""['"](?:base64(?:url)?|hex|latin1|binary)['"]|\\[xu][0-9a-fA-F{]""")
 
@@ -107,6 +111,7 @@ class _Reader:
     def uses(self) -> Iterator[Use]:
         self._walk(0, "")
         hidden = bool(_ENCODED.search(self._code)) or any(re.search(rf"\b{name}\b", self._code) for name in _HIDES)
+        _require(not _ACTS.intersection(self._literals))
         _require("delete" not in self._unknown and not (self._unknown and hidden))
         yield from self._uses
         for text in self._literals:
@@ -172,8 +177,16 @@ class _Reader:
     def _name(self, name: str, before: str, at: int) -> int:
         code = self._code
         if re.match(r"\s*:(?!:)", code[at : at + 8]) and before in ("{", ","):
+            taken = name in _ACTS | _DELETES | _COPIES and re.match(r"\s*:\s*[A-Za-z_$]+\s*[,}]", code[at : at + 64])
+            _require(not (taken and re.search(r"\}\s*=", code[at:])))
             return at  # the key of an object
         _require(name not in _WORKERS)
+        if before in ("{", ",") and re.match(r"\s+as\b", code[at : at + 8]):
+            _require(name not in _ACTS | _DELETES | _COPIES)
+        if re.match(r"\s*\(", code[at:]) and before not in ("function", "async") and name != "constructor":
+            self._member(name, at)
+        elif name in _ACTS and name != "constructor" and not (before in ("{", ",") and re.match(r"\s*[,}]", code[at:])):
+            raise _NotModelledError
         if name == "process":
             member = re.match(r"\s*\??\.\s*(\w+)", code[at:])
             _require(member is not None and member[1] in _PROCESS)
@@ -193,6 +206,7 @@ class _Reader:
             assert found is not None  # noqa: S101  for the type: required above
             names = set(re.findall(r"[\w$]+", found[0].partition(found[1])[0]))
             _require(not names & (_REACHES | _WORKERS))
+            _require(not ("as" in names and names & (_ACTS | _DELETES | _COPIES)))
             self._module(found[2])
             return found.end()
         return at
@@ -208,6 +222,7 @@ class _Reader:
 
     def _member(self, name: str, at: int) -> None:
         _require(name not in _REACHES and name not in _CHANGES)
+        _require(name not in _ACTS or re.match(r"\s*\??\.?\s*\(", self._code[at:]))
         if name in _READS:
             self._path("read", at)
         elif name in _WRITES:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, Final
 
+from .environment import GUEST_ENV
 from .literals import names_file
 from .options import Role, Use
 from .python_names import (
@@ -39,11 +40,22 @@ _STR_METHODS: Final = frozenset(
      "swapcase", "title", "upper", "zfill"}
 )  # fmt: skip
 _OPENERS: Final = frozenset({"open", "io.open", "gzip.open", "bz2.open", "lzma.open", "codecs.open", "tokenize.open",
-                             "zipfile.ZipFile", "tarfile.open"})  # fmt: skip
+                             "zipfile.ZipFile", "tarfile.open", "io.FileIO"})  # fmt: skip
 _JOINS: Final = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "str", "os.fspath",
-                           "os.path.abspath", "os.path.normpath", "os.path.realpath",
-                           "os.path.expanduser"})  # fmt: skip
-_SAME: Final = frozenset({"absolute", "expanduser", "resolve", "as_posix", "__str__"})
+                           "os.path.abspath", "os.path.normpath", "os.path.realpath"})  # fmt: skip
+_SAME: Final = frozenset({"absolute", "resolve", "as_posix", "__str__"})
+_HOMES: Final = frozenset({"pathlib.Path.home", "pathlib.PosixPath.home"})
+_CURRENT: Final = frozenset({"os.getcwd", "os.curdir", "pathlib.Path.cwd"})
+_ENVIRONMENT: Final = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault"})
+_NAMED_PARTS: Final = {"os.sep": "/", "os.path.sep": "/", "os.curdir": ".", "os.pardir": "..", "os.extsep": "."}
+#: Names that only stand where they are called: what they are bound to otherwise is not followed.
+_ONLY_CALLED: Final = frozenset({"delattr", "getattr", "hasattr", "open", "setattr"})
+_RUN_TEXT: Final = {
+    "timeit": frozenset({"default_timer", "repeat", "timeit"}),
+    "cProfile": frozenset({"Profile", "run"}),
+    "profile": frozenset({"Profile", "run"}),
+    "doctest": frozenset({"ELLIPSIS", "NORMALIZE_WHITESPACE", "testfile", "testmod"}),
+}
 _LISTS: Final = frozenset({"enumerate", "filter", "list", "reversed", "set", "sorted", "tuple", "zip"})
 _GLOBS: Final = frozenset({"glob.glob", "glob.iglob"})
 _NAMES_OF: Final = frozenset({"os.listdir", "os.scandir"})
@@ -64,8 +76,15 @@ _METHODS: Final[dict[str, tuple[Role | None, Role | None]]] = {
     "write_bytes": ("write", None), "unlink": ("delete", None), "rmdir": ("delete", None), "mkdir": ("write", None),
     "touch": ("write", None), "rename": ("delete", "write"), "iterdir": ("read", None),
     "to_csv": (None, "write"), "to_json": (None, "write"), "to_excel": (None, "write"), "to_parquet": (None, "write"),
+    "to_feather": (None, "write"), "to_hdf": (None, "write"), "to_xml": (None, "write"), "to_stata": (None, "write"),
+    "save": (None, "write"), "savez": (None, "write"), "savez_compressed": (None, "write"),
+    "read_csv": (None, "read"), "read_json": (None, "read"), "read_table": (None, "read"), "read_html": (None, "read"),
+    "read_xml": (None, "read"), "read_excel": (None, "read"), "read_parquet": (None, "read"),
+    "loadtxt": (None, "read"), "genfromtxt": (None, "read"),
     "to_html": (None, "write"), "to_markdown": (None, "write"), "savefig": (None, "write"), "tofile": (None, "write"),
 }  # fmt: skip
+#: Methods that delete, change or write: nothing else may be done with them but to call them.
+_ACTS: Final = frozenset({"rmdir", "unlink", "write_bytes", "write_text"})
 _MAY_BE_NONE: Final = frozenset({"to_csv", "to_json", "to_html", "to_markdown"})  # without a path they give text
 
 
@@ -105,8 +124,11 @@ class _Reader:
         for node in self._nodes:
             self._bind(node)
         bases = {id(node.value) for node in self._nodes if isinstance(node, ast.Attribute)}
+        called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         for node in self._nodes:
             self._check(node, bases)
+            if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called:
+                self._uncalled(node)
         _require(not self._unknown.get("delete") and not self._unknown.get("text"))
         _require(not (self._unknown and self._decodes))
         found = [*self._uses]
@@ -202,6 +224,8 @@ class _Reader:
                 _require({*_DUNDER.findall(text)} <= HARMLESS_NAMES)
                 _require(text not in BANNED_ATTRIBUTES or "inspect" not in self._modules.values())
                 self._literal(text)
+            case ast.Subscript(value=base, ctx=ast.Store()) if self._full(base) == "sys.path":
+                raise _NotModelledError
             case ast.Subscript(slice=ast.Constant(value=str(key))):
                 _require(key not in BANNED_ATTRIBUTES)
             case ast.Slice(step=ast.expr()):
@@ -214,6 +238,15 @@ class _Reader:
                 self._call(node)
             case _:
                 pass
+
+    def _uncalled(self, node: ast.Name | ast.Attribute) -> None:
+        """Raises where a function that uses files is kept for later, so that its arguments are not seen."""
+        full = self._full(node)
+        _require(full not in _ONLY_CALLED and full not in _OPENERS and full != "os.chmod")
+        _require("delete" not in _FILES.get(full, ()) and "write" not in _FILES.get(full, ()))
+        _require(not (isinstance(node, ast.Attribute) and node.attr in _ACTS))
+        if full == "sys.path" and isinstance(node.ctx, ast.Store):
+            raise _NotModelledError
 
     def _only_named(self, node: ast.Attribute) -> bool:
         """`x.__class__` is for its name alone."""
@@ -228,7 +261,9 @@ class _Reader:
             _require(name in MEMBERS[base])
             return
         _require(name not in BANNED_ATTRIBUTES and name not in FRAMES)
+        _require(base not in _RUN_TEXT or name in _RUN_TEXT[base])
         if name.startswith("_"):
+            _require(name in HARMLESS_NAMES or base.partition(".")[0] not in sys.stdlib_module_names)
             _require(not name.startswith("__") or name in SPECIAL or not name.endswith("__") or name in HARMLESS_NAMES)
             _require(name not in _LOOKS_BEHIND and name.lstrip("_") not in sys.stdlib_module_names)
         elif name in sys.stdlib_module_names:
@@ -238,6 +273,8 @@ class _Reader:
     def _literal(self, text: str) -> None:
         if names_file(text):
             self._literals.setdefault(text)
+        if re.match(r"(?:https?|ftps?|s3|gs|hdfs)://", text):
+            self._uses[Use("host", Word(text))] = None
 
     # Calls
 
@@ -246,6 +283,20 @@ class _Reader:
         short = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         base = node.func.value if isinstance(node.func, ast.Attribute) else _UNKNOWN_EXPR
         self._decodes |= full in DECODERS
+        safe = {keyword.arg: keyword.value for keyword in node.keywords}
+        _require("allow_pickle" not in safe or _is(safe["allow_pickle"], value=False))
+        _require(full != "torch.load" or _is(safe.get("weights_only"), value=True))
+        _require(
+            short not in ("run", "runctx", "runcall")
+            or not {"cProfile", "profile"} & set(self._modules.values())
+            or full in ("cProfile.run", "profile.run")
+        )
+        _require(
+            short not in ("eval", "query")
+            or not any(_CALLS.search(word.text) for arg in args for word in self._values(arg))
+        )
+        if full.startswith("pathlib.") and short in (*_METHODS, "open") and args:
+            base, args, full = args[0], args[1:], ""
         if full in ("getattr", "hasattr", "setattr", "delattr"):
             name = args[1] if len(args) > 1 else None
             _require(full == "hasattr" or (isinstance(name, ast.Constant) and isinstance(name.value, str)))
@@ -314,15 +365,28 @@ class _Reader:
 
     def _use(self, role: Role, path: ast.expr) -> None:
         """Account for one path: known, known but for a name in it, or not at all."""
+        self._put_together(path)
         for word in self._values(path):
             text = word.text
             if HOLE not in text:
                 if text and text != ":memory:":
                     self._uses[Use(role, word)] = None
+            elif re.search(r"(?:\A|/)\.[^./][^/]*\0|(?:\A|/)\.\0", text):
+                raise _NotModelledError  # the rest of a hidden file's name
             elif text[0] != HOLE and "/" in text.partition(HOLE)[0] and role != "text":
                 self._uses[Use(role, Word(text.replace(HOLE, "*"), glob=True))] = None
             else:
                 self._unknown[role] = True
+
+    def _put_together(self, path: ast.expr) -> None:
+        """Raises where a path is made of the letters of a text, so that it stands nowhere as it is."""
+        bound = self._bound.get(path.id, []) if isinstance(path, ast.Name) else []
+        for node in [part for tree in (path, *(value for value, _ in bound)) for part in ast.walk(tree)]:
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+                _require(any(HOLE in word.text for word in self._values(node.value)))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
+                empty = isinstance(node.func.value, ast.Constant) and node.func.value.value in ("", "/")
+                _require(not empty or all(HOLE not in word.text for word in self._values(node)))
 
     # Values
 
@@ -356,6 +420,10 @@ class _Reader:
             case ast.BinOp(left=ast.Constant(value=str(form)), op=ast.Mod(), right=right):
                 values = right.elts if isinstance(right, ast.Tuple) else [right]
                 return self._applied(lambda *texts: form % texts, [self._values(value, down) for value in values])
+            case ast.Attribute() if self._full(node) in _NAMED_PARTS:
+                return [Word(_NAMED_PARTS[self._full(node)])]
+            case ast.Subscript(value=base, slice=ast.Constant(value="HOME")) if self._full(base) == "os.environ":
+                return [Word(GUEST_ENV["HOME"])]
             case ast.Attribute(value=base, attr="parent"):
                 return [
                     word.part(word.text.rpartition("/")[0] or ".") if HOLE not in word.text else Word(HOLE)
@@ -378,6 +446,14 @@ class _Reader:
             if not args:
                 return [Word(".")]
             return self._joined("/", [self._values(arg, down) for arg in args])
+        if full in _HOMES or (full in _ENVIRONMENT and args and _is(args[0], value="HOME")):
+            return [Word(GUEST_ENV["HOME"])]
+        if full in _CURRENT:
+            return [Word(".")]
+        if full == "os.path.expanduser" and args:
+            return [_at_home(word) for word in self._values(args[0], down)]
+        if short == "expanduser":
+            return [_at_home(word) for word in self._values(base, down)]
         if full in _LISTS and args and each:
             return self._values(args[0], down, each=True)
         if full in _GLOBS and args and each:
@@ -450,6 +526,20 @@ _LOOKS_BEHIND: Final = frozenset(
      "__globals__", "__import__", "__loader__", "__mro__", "__reduce__", "__reduce_ex__", "__self__", "__spec__",
      "__subclasses__", "__wrapped__", "__getattr__"}
 )  # fmt: skip
+
+
+_CALLS: Final = re.compile(r"@\w+\.|\w\(")
+
+
+def _is(node: ast.expr | None, *, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
+
+
+def _at_home(word: Word) -> Word:
+    """`~` at the start is the home directory; another user's is not known."""
+    if word.text[:1] != "~":
+        return word
+    return word.part(GUEST_ENV["HOME"] + word.text[1:] if word.text[1:2] in ("", "/") else HOLE)
 
 
 def _pattern(word: Word) -> Word:

@@ -75,7 +75,7 @@ SUBMODULES: Final = _words(
 #: Modules of others that talk, start programs or load code.
 FOREIGN: Final = _words(
     """aiohttp asyncpg boto boto3 botocore cffi cloudpickle dill dns docker execnet fabric grpc gevent httplib2
-    httpx invoke joblib kubernetes ldap3 mechanize mysql netmiko paramiko pexpect pip playwright plumbum psycopg
+    httpx invoke joblib mako kubernetes ldap3 mechanize mysql netmiko paramiko pexpect pip playwright plumbum psycopg
     psycopg2 ptyprocess pwn pycurl pymongo pymysql redis requests scapy scrapy selenium setuptools sh
     smbprotocol telethon tornado twisted urllib3 websocket websockets zmq"""
 )
@@ -106,7 +106,8 @@ BANNED_ATTRIBUTES: Final = _words(
     enable_load_extension read_pickle to_pickle unsafe_load full_load subprocess_exec subprocess_shell
     create_subprocess_exec create_subprocess_shell create_connection create_server create_datagram_endpoint
     open_connection start_server ProcessPoolExecutor fromfile mkfifo mknod chroot chdir fchdir setuid setgid
-    killpg modules builtins __subclasses__"""
+    killpg modules builtins __subclasses__ UnsafeLoader FullLoader CLoader Loader unsafe_load_all full_load_all
+    Unpickler ctypeslib f2py distutils sympify parse_expr"""
 )
 FRAMES: Final = _words(
     "f_globals f_builtins f_locals f_back tb_frame gi_frame cr_frame ag_frame gi_code f_code currentframe"
