@@ -18,19 +18,25 @@ _MAX_BRACE_DEPTH: Final = 16
 class _Pieces:
     """The state of one word under construction."""
 
-    __slots__ = ("brace", "glob", "listed", "out", "split")
+    __slots__ = ("brace", "glob", "listed", "masked", "out", "split")
 
     def __init__(self) -> None:
         self.out: list[str] = []
+        self.masked: list[str] = []
         self.glob = False
         self.brace = False
         self.split = False
         self.listed: list[int] = []
 
+    def put(self, text: str) -> None:
+        """Text in which no brace or comma means anything."""
+        self.out.append(text)
+        self.masked.append(f"{_QUOTED}{text.translate(_MASK)}{_QUOTED}")
+
     def add(self, word: Word) -> None:
         if word.glob:
             self.listed.append(len(self.out))
-        self.out.append(word.text)
+        self.put(word.text)
         self.glob |= word.glob
         self.split |= word.split
 
@@ -40,16 +46,27 @@ class _Pieces:
             text, before = self.out[at], "".join(self.out[:at])
             beneath = not _GLOB.search(text)
             if (beneath and len("".join(self.out)) > len(text)) or ("/" in text and before[:1] in ("/", ".")):
-                self.out[at] = HOLE
+                self.out[at] = self.masked[at] = HOLE
         return "".join(self.out)
 
     def hole(self, *, quoted: bool = False) -> None:
-        self.out.append(HOLE)
+        self.put(HOLE)
         self.split |= not quoted
 
+    def several(self) -> list[tuple[str, str]] | None:
+        """What braces make of the word: texts, and what of each stood outside quotes; None beyond what is followed."""
+        masked = "".join(self.masked)
+        words = expand_braces(masked) if len(masked) <= _MAX_BRACED else None
+        if words is None:
+            return None
+        return [(word.translate(_UNMASK), word) for word in words if word]
 
+
+#: Stand for quoted characters that mean something to brace expansion, and for the quotes. No accepted text has them.
+_QUOTED: Final = "\ue000"
+_MASK: Final = {ord(char): 0xE001 + at for at, char in enumerate("{},.$~")}
+_UNMASK: Final = {ord(_QUOTED): None, **{code: char for char, code in _MASK.items()}}
 _BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
-_PLAIN_BRACES: Final = re.compile(r"[A-Za-z0-9_./,{}=:@%+~-]*")
 _ALL_ITEMS: Final = re.compile(r'"\$\{([A-Za-z_][A-Za-z0-9_]*)\[@\]\}"')
 _VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _SPLITS: Final = re.compile(r"[^*?\[\\\n\t]*\S[^*?\[\\\n\t]*")
@@ -84,10 +101,17 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
     _piece(node, scope, pieces)
     text = pieces.text()
     if pieces.brace and _BRACES.search(source):
-        if len(source) > _MAX_BRACED or not _PLAIN_BRACES.fullmatch(source):
+        several = pieces.several() if scope.is_bash else None
+        if several is None:
             return [UNKNOWN]
-        several = expand_braces(source) if scope.is_bash else None
-        return [UNKNOWN] if several is None else [Word(text) for text in several]
+        return [
+            Word(
+                _tilde(bare, text, scope) if bare[:1] == "~" else text,
+                pieces.glob and _GLOB.search(text) is not None,
+                pieces.split and HOLE in text,
+            )
+            for text, bare in several
+        ]
     if source.startswith("~"):
         text = _tilde(source, text, scope)
     return [Word(text, pieces.glob, pieces.split)]
@@ -124,15 +148,15 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
             _double_quoted(node, scope, pieces)
         case "raw_string":
             text = source[node.start_byte + 1 : node.end_byte - 1].decode("utf-8", "replace")
-            pieces.out.append(text)
+            pieces.put(text)
         case "ansi_c_string":
-            pieces.out.append(decode_ansi_c(source[node.start_byte + 2 : node.end_byte - 1].decode("utf-8", "replace")))
+            pieces.put(decode_ansi_c(source[node.start_byte + 2 : node.end_byte - 1].decode("utf-8", "replace")))
         case "concatenation" | "translated_string" | "command_name":
             end = node.start_byte
             for child in node.children:
                 if child.start_byte != end:
                     scope.doubt("a word has a gap in it")
-                    pieces.out.append(HOLE)
+                    pieces.put(HOLE)
                 end = child.end_byte
                 if not (kind == "translated_string" and child.type == "$"):
                     _piece(child, scope, pieces)
@@ -145,14 +169,14 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
                 pieces.add(tame)
             else:
                 number = counts(node, scope)
-                pieces.out.append(NUMBER if number else TOLD if scope.told else HOLE)
+                pieces.put(NUMBER if number else TOLD if scope.told else HOLE)
                 pieces.split |= not number
         case "process_substitution":
             scope.nested(node)
-            pieces.out.append("/dev/fd/" + HOLE)
+            pieces.put("/dev/fd/" + HOLE)
         case "arithmetic_expansion":
             arithmetic(node, scope)
-            pieces.out.append(HOLE)
+            pieces.put(HOLE)
         case "extglob_pattern" | "regex":
             descend(node, scope)
             pieces.hole()
@@ -164,13 +188,19 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
             pieces.hole()
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else f"{_QUOTED}{found[1].translate(_MASK)}{_QUOTED}"
+
+
 def _unquoted(text: str, pieces: _Pieces) -> None:
     if "\\" not in text:
         bare = text
         pieces.out.append(text)
+        pieces.masked.append(text)
     else:
         bare = _ESCAPED.sub("", text)
         pieces.out.append(_ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text))
+        pieces.masked.append(_ESCAPED.sub(_escaped, text))
     if _GLOB.search(bare):
         pieces.glob = True
     if "{" in text:
@@ -187,7 +217,7 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
         start = child.start_byte
         while source[start : start + 1].isspace():  # blanks before an expansion, put into it by the grammar
             start += 1
-        pieces.out.append(_in_double_quotes(source[at:start]))
+        pieces.put(_in_double_quotes(source[at:start]))
         at = child.end_byte
         match kind:
             case "simple_expansion" | "expansion":
@@ -198,17 +228,17 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
                 if tame is not None:
                     pieces.add(tame)
                 elif counts(child, scope):
-                    pieces.out.append(NUMBER)
+                    pieces.put(NUMBER)
                 else:
-                    pieces.out.append(TOLD if scope.told else HOLE)
+                    pieces.put(TOLD if scope.told else HOLE)
             case "arithmetic_expansion":
                 arithmetic(child, scope)
-                pieces.out.append(NUMBER)
+                pieces.put(NUMBER)
             case _:
                 scope.doubt(f"unexpected {kind} in double quotes")
                 descend(child, scope)
                 pieces.hole()
-    pieces.out.append(_in_double_quotes(source[at : node.end_byte - 1]))
+    pieces.put(_in_double_quotes(source[at : node.end_byte - 1]))
 
 
 def _in_double_quotes(raw: bytes) -> str:
@@ -256,7 +286,9 @@ def expand_braces(text: str) -> list[str] | None:
     return None if len(out) > _MAX_BRACES or None in out else [word for word in out if word is not None]
 
 
-_SEQUENCE: Final = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.(-?[0-9]{1,6}))?|([A-Za-z])\.\.([A-Za-z])")
+_SEQUENCE: Final = re.compile(
+    r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})(?:\.\.(-?[0-9]{1,6}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,6}))?"
+)
 
 
 def _braces(text: str, depth: int) -> Iterator[str | None]:
@@ -303,10 +335,10 @@ def _sequence(text: str) -> list[str] | None:
     found = _SEQUENCE.fullmatch(text)
     if found is None:
         return None
-    first, last, step, letter, until = found.groups()
+    first, last, step, letter, until, stride = found.groups()
     if letter:
-        a, b = ord(letter), ord(until)
-        return [chr(c) for c in (range(a, b + 1) if a <= b else range(a, b - 1, -1))]
+        a, b, by = ord(letter), ord(until), abs(int(stride or 1)) or 1
+        return [chr(c) for c in (range(a, b + 1, by) if a <= b else range(a, b - 1, -by))]
     low, high, by = int(first), int(last), abs(int(step or 1)) or 1
     width = max(len(first), len(last)) if re.match(r"-?0\d", first) or re.match(r"-?0\d", last) else 0
     numbers = range(low, high + 1, by) if low <= high else range(low, high - 1, -by)
