@@ -127,7 +127,9 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "ex": (_EDITOR_RUNS, "an editor with a command"),
     "fd": (re.compile(r"-x$|-X$|--exec"), "fd with a command"),
     "gdb": (re.compile(r"-ex|-x$|--eval"), "gdb with a command"),
-    "man": (re.compile(r"-P|--pager|-H|--html"), "man with a pager of its own"),
+    "less": (re.compile(r"\A\+|\A--(?:use-lesskey|lesskey)"), "a command at the start"),
+    "m4": (re.compile(r"syscmd"), "a macro that runs commands"),
+    "man": (re.compile(r"-P|--pager|-H|--html"), "a pager of its own"),
     "nc": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "ncat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "netcat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
@@ -162,9 +164,11 @@ def peel(program: str, words: Sequence[Word]) -> Peeled | None:
     module = module_of(program, words)
     if module is not None:
         return Peeled(inner=(module,), keeps=True)
+    if program == "m4" and all(word.text[:1] == "-" for word in words[1:]):
+        return Peeled(keeps=True, doubt="m4: a program from standard input")
     mention = _MENTIONS_COMMAND.get(program)
     if mention is not None and any(mention[0].search(word.text) for word in words[1:]):
-        return Peeled(keeps=True, doubt=mention[1])
+        return Peeled(keeps=True, doubt=f"{program}: {mention[1]}")
     return None
 
 

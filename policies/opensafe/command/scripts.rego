@@ -1,0 +1,12 @@
+package opensafe.command
+
+# A script of its own by which a program may start others (sed's `e`, an editor's `!`), where the normaliser says so.
+inline contains place if {
+	some reason in input.call.opaque_reasons
+	name := split(reason, ":")[0]
+	_scripted[name]
+	some place, item in input.call.commands
+	item.program == name
+}
+
+_scripted := {"awk", "ed", "emacs", "ex", "gawk", "less", "m4", "man", "mawk", "nawk", "nvim", "sed", "vi", "view", "vim"}
