@@ -94,7 +94,9 @@ async def test_b46_g46_forks_beyond_the_call_s_own_limit_fail_and_the_sandbox_st
 
 async def test_b46_a_group_s_limit_of_processes_below_the_call_s_ends_the_sandbox_as_pids(agent, session, make):
     tight, other = await make(pids=64), await make(pids=64)
-    forked = await agent.run_call(session, tight, "fork", *python(FORKS))
+    # In a file: as inline code it would wait for a reviewer.
+    await agent.run_call(session, tight, "write", "Write", {"path": "forks.py", "content": FORKS})
+    forked = await agent.run_call(session, tight, "fork", "Bash", {"command": "python3 forks.py"})
     assert (forked.outcome.kind, forked.outcome.detail) == (OutcomeKind.LOST, "pids")
     assert (await agent.run_call(session, other, "next", "Bash", {"command": "echo on"})).stdout == b"on\n"
 
