@@ -94,13 +94,13 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         return (self.crowd.pss - self.lone.pss) / self.idle
 
     def growth(self) -> dict[str, int]:
-        """Of each process, resident bytes from the first quarter's look to the last: by then what has a cap is full."""
-        first, last = self.wear[1].processes, self.wear[-1].processes
+        """Of each process, resident bytes over the second half: by then what has a cap is full."""
+        first, last = self.wear[_QUARTERS // 2].processes, self.wear[-1].processes
         return {name: last[name].rss - used.rss for name, used in first.items()}
 
     def grown(self) -> dict[str, int]:
-        """Descriptors and threads that a process has more at the end than after the first quarter; none is good."""
-        first, last = self.wear[1].processes, self.wear[-1].processes
+        """Descriptors and threads that a process has more at the end than half way; none is good."""
+        first, last = self.wear[_QUARTERS // 2].processes, self.wear[-1].processes
         more = {
             name: last[name].descriptors - used.descriptors + last[name].threads - used.threads
             for name, used in first.items()

@@ -23,8 +23,8 @@ def density(
     max_pss_mb: Annotated[float, typer.Option("--max-pss-mb", help="Goal: PSS without the sandboxes' share.")] = 200.0,
     max_each_kb: Annotated[float, typer.Option("--max-each-kb", help="Goal: PSS for each idle sandbox.")] = 100.0,
     max_growth_mb: Annotated[
-        float, typer.Option("--max-growth-mb", help="Goal: a process's growth after the first quarter.")
-    ] = 8.0,
+        float, typer.Option("--max-growth-mb", help="Goal: a process's growth over the second half.")
+    ] = 4.0,
     json: options.Json = False,
 ) -> int:
     """Time calls among many sandboxes, and look for what grows. Needs root: the daemons are its own."""
