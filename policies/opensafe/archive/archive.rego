@@ -3,6 +3,7 @@
 # description: Where the members of an archive may land. Its directory is a write like any other.
 package opensafe.archive
 
+import data.opensafe.command
 import data.opensafe.config
 import data.opensafe.hit
 
@@ -18,8 +19,11 @@ blocks contains hit.block(
 	$"`{item.program}` may unpack outside the directory it was given", item.program,
 	"Unpack into a directory beneath /workspace, without options that keep absolute or dotted names.",
 ) if {
-	some item in input.call.commands
-	options := config.programs.archive_escapes[item.program]
+	escapes := config.programs.archive_escapes
+	some name, places in command.at
+	options := escapes[name]
+	some at in places
+	item := input.call.commands[at]
 	not _contained(item, options)
 }
 

@@ -22,9 +22,10 @@ blocks contains hit.block(
 	$"`{item.program}` would talk to a host that is not granted", item.program,
 	"Name only hosts of the site's allow list, literally; or do without the network.",
 ) if {
-	some item in input.call.commands
-	config.programs.network[item.program]
-	not command.networked(item)
+	some name in command.network
+	some at in command.at[name]
+	not command.networked[at]
+	item := input.call.commands[at]
 }
 
 # METADATA
@@ -39,9 +40,9 @@ blocks contains hit.block(
 	$"`{item.program}` would talk to a remote that the command does not name", item.program,
 	"Commit, and leave pulling and pushing to a person; or name the remote by URL, with a host of the site's allow list.",
 ) if {
-	some item in input.call.commands
-	command.remote(item)
+	some at in command.remote
 	not command.hosts_granted
+	item := input.call.commands[at]
 }
 
 # METADATA
@@ -120,9 +121,8 @@ blocks contains hit.block(
 	"tool.bash.destructive.deny", "critical",
 	$"`git {argument}` works on another directory", argument, "Run git in its own directory, or with -C and a directory of the workspace.",
 ) if {
-	some item in input.call.commands
-	item.program == "git"
-	some argument in item.argv
+	some at in command.at.git
+	some argument in input.call.commands[at].argv
 	startswith(argument, "--work-tree")
 	not startswith(argument, "--work-tree=/workspace/")
 }
@@ -139,10 +139,9 @@ blocks contains hit.block(
 	"git is given a setting or template that runs programs later", "git",
 	"Set only names and options that start nothing, such as user.name.",
 ) if {
-	some item in input.call.commands
-	item.program == "git"
 	not input.call.opaque == false
-	command.verb(item) in {"config", "init"}
+	some at in command.at.git
+	command.verb(input.call.commands[at]) in {"config", "init"}
 }
 
 # METADATA
@@ -156,8 +155,7 @@ blocks contains hit.block(
 	"tool.bash.destructive.deny", "critical",
 	$"truncates {path.path}, which is outside the workspace", path.path, "Truncate files beneath /workspace or /tmp only.",
 ) if {
-	some item in input.call.commands
-	item.program == "truncate"
+	count(command.at.truncate) > 0
 	some path in input.call.writes
 	not write.within(path)
 }
@@ -188,8 +186,11 @@ reviews contains hit.review(
 	"egress.upload.review", "medium",
 	$"`{item.program}` sends a file", item.program, "Ask for a review and say what is sent, or only download.",
 ) if {
-	some item in input.call.commands
-	options := config.programs.uploads[item.program]
+	listing := config.programs.uploads
+	some name, places in command.at
+	options := listing[name]
+	some at in places
+	item := input.call.commands[at]
 	some argument in _sent(item)
 	_uploads(argument, options)
 }
@@ -205,8 +206,8 @@ reviews contains hit.review(
 	"egress.upload.review", "medium",
 	"`curl` sends data that is not known before the run", "curl", "Write the data literally, or only download.",
 ) if {
-	some item in input.call.commands
-	item.program == "curl"
+	some place in command.at.curl
+	item := input.call.commands[place]
 	some at, argument in item.argv
 	argument in {"-d", "--data", "--data-raw", "--data-urlencode", "--json"}
 	is_null(item.argv[at + 1])
@@ -239,8 +240,8 @@ reviews contains hit.review(
 	$"`{item.program}` runs what it reads from standard input", item.program,
 	"Write the program to a file beneath /workspace and run that file.",
 ) if {
-	some item in input.call.commands
-	command.from_stdin(item)
+	some at in command.fed
+	item := input.call.commands[at]
 }
 
 # METADATA
@@ -297,7 +298,7 @@ _reasons := input.call.opaque_reasons if count(input.call.opaque_reasons) > 0
 else := ["unresolved"]
 
 _ends(item) if {
-	item.position in {"top", "pipe", "substitution", "condition", "function"}
+	_waited_for[item.position]
 	_attached(item)
 }
 
@@ -307,14 +308,29 @@ _ends(item) if {
 	_awaited
 }
 
+_waited_for := {"top", "pipe", "substitution", "condition", "function"}
+
 _attached(item) if {
+	not _detaches
+	is_array(item.via)
+}
+
+else if {
 	not config.programs.detaching[item.program]
 	every wrapper in item.via { not config.programs.detaching[wrapper] }
 }
 
+# By default false, since what is undefined is looked for again each time.
+default _detaches := false
+
+_detaches if {
+	some name in command.names
+	config.programs.detaching[name]
+}
+
 _awaited if {
-	some item in input.call.commands
-	item.program in {"wait", "kill", "fg", "pkill"}
+	some program in ["wait", "kill", "fg", "pkill"]
+	command.at[program]
 }
 
 # Of a program with subcommands the subcommand alone: `git stash push` sends nothing.

@@ -63,11 +63,16 @@ network_blocks contains hit.block("egress.requests.budget", "medium", _reason("r
 }
 
 _within(key) if {
-	input.budget.usage[key] >= 0
-	input.budget.usage[key] < _limit(key)
-	input.budget.principal[key] >= 0
-	input.budget.principal[key] < config.ceilings.principal[key]
+	used := input.budget.usage[key]
+	used >= 0
+	used < config.ceilings.session[key]
+	spent := input.budget.principal[key]
+	spent >= 0
+	spent < config.ceilings.principal[key]
+	not _at_own_limit(key)
 }
+
+_at_own_limit(key) if input.budget.usage[key] >= input.budget.limits[key]
 
 _bytes if {
 	_within("egress_bytes")

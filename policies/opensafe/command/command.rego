@@ -6,18 +6,41 @@ package opensafe.command
 import data.opensafe.config
 
 # METADATA
+# title: Positions
+# description: >-
+#   Where each program stands among the commands. What only some programs do is asked of their commands alone, so that
+#   it costs the others nothing; what the site says of a program is asked once, however often it runs.
+at[item.program] contains place if some place, item in input.call.commands
+
+# METADATA
+# title: Network
+# description: The network programs among those that the commands run.
+network contains name if {
+	listing := config.programs.network
+	some name, _ in at
+	listing[name]
+}
+
+_interpreters contains name if {
+	known := config.programs.interpreters
+	some name, _ in at
+	known[name]
+}
+
+# METADATA
 # title: Names
 # description: Every program that runs, wrappers (sudo, env, sh -c …) included.
 names contains name if some name in input.call.commands[_].via
 
-names contains name if some name in [command.program | some command in input.call.commands]
+names contains name if some name, _ in at
 
 # METADATA
 # title: Denied
 # description: The programs of the call that the site denies, by class.
 denied[class] contains name if {
+	classes := config.programs.denied
 	some name in names
-	class := config.programs.denied[name]
+	class := classes[name]
 }
 
 # METADATA
@@ -36,9 +59,9 @@ variables contains name if {
 }
 
 variables contains split(argument, "=")[0] if {
-	some item in input.call.commands
-	item.program in {"export", "declare", "typeset", "local", "readonly", "env", "unset"}
-	some argument in item.argv
+	some program in ["export", "declare", "typeset", "local", "readonly", "env", "unset"]
+	some place in at[program]
+	some argument in input.call.commands[place].argv
 	is_string(argument)
 	not _by_value(split(argument, "=")[0])
 }
@@ -60,35 +83,34 @@ _by_value(name) if {
 # description: The call names a host or runs a program that may reach one.
 talks if count(input.call.hosts) > 0
 
-talks if {
-	some item in input.call.commands
-	config.programs.network[item.program]
-}
+talks if count(network) > 0
 
-talks if {
-	some item in input.call.commands
-	remote(item)
-}
+talks if count(remote) > 0
 
 # METADATA
 # title: Remote
-# description: A subcommand that talks to another host (`git push`).
-remote(command) if {
-	verbs := config.programs.remote[command.program]
-	verbs[verb(command)]
+# description: The positions of subcommands that talk to another host (`git push`).
+remote contains place if {
+	listing := config.programs.remote
+	some name, places in at
+	verbs := listing[name]
+	some place in places
+	verbs[verb(input.call.commands[place])]
 }
 
-remote(command) if {
-	command.program == "git"
-	verb(command) == "submodule"
-	some argument in command.argv
+remote contains place if {
+	some place in at.git
+	item := input.call.commands[place]
+	verb(item) == "submodule"
+	some argument in item.argv
 	argument in {"add", "update"}
 }
 
-remote(command) if {
-	command.program == "git"
-	verb(command) == "remote"
-	some argument in command.argv
+remote contains place if {
+	some place in at.git
+	item := input.call.commands[place]
+	verb(item) == "remote"
+	some argument in item.argv
 	argument in {"prune", "show", "update"}
 }
 
@@ -110,94 +132,92 @@ listed if {
 # description: >-
 #   The positions of the commands that are everyday development work and need nobody's attention, found once for the
 #   rules that allow and those that deny.
-everyday contains at if {
-	some at, item in input.call.commands
+everyday contains place if {
+	some place, item in input.call.commands
 	_plain(item)
-	_usual(item)
-	not inline[at]
-	not installs(item)
+	not inline[place]
+	not installing[place]
+	_usual(item, place)
 }
 
-everyday contains at if {
-	some at, item in input.call.commands
-	networked(item)
-}
+everyday contains place if some place in networked
 
 # Assignments and redirections without a program.
-everyday contains at if {
-	some at, item in input.call.commands
-	item.program == ""
+everyday contains place if {
+	some place in at[""]
+	item := input.call.commands[place]
 	item.argv == []
 	item.opaque == false
 }
 
-_usual(command) if config.programs.ordinary[command.program]
+# One after the other until one holds: what is asked most often stands first.
+_usual(command, place) if config.programs.ordinary[command.program]
 
-_usual(command) if _local_tool(command)
-
-# What npx starts, where npx itself is ordinary.
-_usual(command) if {
-	"npx" in command.via
-	config.programs.local_tools[command.program]
-}
-
-_usual(command) if {
+else if {
 	verbs := config.programs.subcommands[command.program]
 	verbs[verb(command)]
 }
 
-_usual(command) if {
-	remote(command)
-	hosts_granted
-}
-
-_usual(command) if {
+else if {
 	config.programs.interpreters[command.program]
 	_runs_file_or_module(command)
-	not from_stdin(command)
-}
-
-# A program that the same call compiles.
-_usual(command) if {
-	some path in input.call.writes
-	path.path == command.argv[0]
-	path.classes.tmp == true
-	some item in input.call.commands
-	item.program in {"c++", "cc", "clang", "clang++", "g++", "gcc", "go", "ld", "rustc"}
+	not fed[place]
 }
 
 # The workspace's own programs, by path: as ordinary as a script of the workspace.
-_usual(command) if _own(command.argv[0])
+else if _own(command.argv[0])
 
-# METADATA
-# title: Networked
-# description: A network program all of whose operands are known and whose hosts are granted.
-networked(command) if {
-	_plain(command)
-	config.programs.network[command.program]
+else if _local_tool(command)
+
+# What npx starts, where npx itself is ordinary.
+else if {
+	"npx" in command.via
+	config.programs.local_tools[command.program]
+}
+
+else if {
+	remote[place]
 	hosts_granted
 }
 
-# What talks to nobody: a question for the version, and subcommands that only compute (`openssl dgst`).
-networked(command) if {
-	_plain(command)
-	config.programs.network[command.program]
-	count(command.argv) == 2
-	command.argv[1] in {"--version", "--help", "-V"}
+# A program that the same call compiles.
+else if {
+	some path in input.call.writes
+	path.path == command.argv[0]
+	path.classes.tmp == true
+	some compiler in ["c++", "cc", "clang", "clang++", "g++", "gcc", "go", "ld", "rustc"]
+	at[compiler]
+}
+
+# METADATA
+# title: Networked
+# description: The positions of network programs all of whose operands are known and whose hosts are granted.
+networked contains place if {
+	some name in network
+	some place in at[name]
+	item := input.call.commands[place]
+	_plain(item)
+	_talks_to_known(item)
 }
 
 # A copy from one place here to another.
-networked(command) if {
-	command.program == "rsync"
-	_plain(command)
+networked contains place if {
+	some place in at.rsync
+	_plain(input.call.commands[place])
 	count(input.call.hosts) == 0
 	input.call.opaque == false
 }
 
-networked(command) if {
-	_plain(command)
+_talks_to_known(_) if hosts_granted
+
+# What talks to nobody: a question for the version, and subcommands that only compute (`openssl dgst`).
+_talks_to_known(command) if {
+	count(command.argv) == 2
+	command.argv[1] in {"--version", "--help", "-V"}
+}
+
+_talks_to_known(command) if {
 	config.programs.subcommands[command.program][verb(command)]
-	config.programs.network[command.program]
 	count(input.call.hosts) == 0
 }
 
@@ -210,63 +230,73 @@ hosts_granted if {
 }
 
 # METADATA
-# title: Installs
-# description: The command fetches and runs code of others through a package manager.
-installs(command) if {
-	config.programs.install_always[command.program]
-	not _local_tool(command)
+# title: Installing
+# description: The positions of commands that fetch and run code of others through a package manager.
+installing contains place if {
+	listing := config.programs.install_always
+	some name, places in at
+	listing[name]
+	some place in places
+	not _local_tool(input.call.commands[place])
 }
 
 # `npx tsc`: a development tool that a project has among its own packages; what else npx runs it may fetch first.
 _local_tool(command) if {
 	command.program == "npx"
-	some at in [_tool_at(command)]
-	_in_project(command, at)
-	every option in array.slice(command.argv, 1, at) { option in _npx_options }
+	some place in [_tool_at(command)]
+	_in_project(command, place)
+	every option in array.slice(command.argv, 1, place) { option in _npx_options }
 }
 
 _npx_options := {"--no", "--no-install", "--offline", "--quiet", "-q"}
 
-_in_project(command, at) if config.programs.local_tools[command.argv[at]]
+_in_project(command, place) if config.programs.local_tools[command.argv[place]]
 
-_in_project(command, at) if {
-	contains(command.argv[at], "@") == false
-	some option in array.slice(command.argv, 1, at)
+_in_project(command, place) if {
+	contains(command.argv[place], "@") == false
+	some option in array.slice(command.argv, 1, place)
 	option in {"--no", "--no-install", "--offline"}
 }
 
-_tool_at(command) := [at |
-	some at, argument in array.slice(command.argv, 0, 16)
-	at > 0
+_tool_at(command) := [place |
+	some place, argument in array.slice(command.argv, 0, 16)
+	place > 0
 	not startswith(argument, "-")
 ][0]
 
-installs(command) if {
-	verbs := config.programs.install[command.program]
-	some argument in command.argv
+installing contains place if {
+	managers := config.programs.install
+	some name, places in at
+	verbs := managers[name]
+	some place in places
+	some argument in input.call.commands[place].argv
 	verbs[argument]
 }
 
 # `python -m pip install`.
-installs(command) if {
-	config.programs.interpreters[command.program]
-	verbs := config.programs.install[command.argv[_module_at(command)]]
-	some argument in command.argv
+installing contains place if {
+	some name in _interpreters
+	some place in at[name]
+	item := input.call.commands[place]
+	verbs := config.programs.install[item.argv[_module_at(item)]]
+	some argument in item.argv
 	verbs[argument]
 }
 
 # `python setup.py install`.
-installs(command) if {
-	config.programs.interpreters[command.program]
-	command.argv[1] == "setup.py"
-	command.argv[2] in {"develop", "install"}
+installing contains place if {
+	some name in _interpreters
+	some place in at[name]
+	item := input.call.commands[place]
+	item.argv[1] == "setup.py"
+	item.argv[2] in {"develop", "install"}
 }
 
 # `yarn` alone installs.
-installs(command) if {
-	config.programs.install[command.program].install
-	command.program == "yarn"
-	count(command.argv) == 1
+installing contains place if {
+	some place in at.yarn
+	config.programs.install.yarn.install
+	count(input.call.commands[place].argv) == 1
 }
 
 # METADATA
@@ -274,57 +304,68 @@ installs(command) if {
 # description: >-
 #   The positions of the commands that carry code of their own that calls processes or the network, or hand over to
 #   another program.
-inline contains at if {
-	some at, item in input.call.commands
-	_inline(item)
-}
-
-_inline(command) if {
-	options := config.programs.escapes[command.program]
-	some at, argument in command.argv
+inline contains place if {
+	escapes := config.programs.escapes
+	some name, places in at
+	options := escapes[name]
+	some place in places
+	argv := input.call.commands[place].argv
+	some before, argument in argv
 	is_string(argument)
 	options[split(argument, "=")[0]]
-	not "--" in array.slice(command.argv, 0, at)
+	not "--" in array.slice(argv, 0, before)
 }
 
 # A setting or variable that starts a program; what only tunes is not opaque.
-_inline(command) if {
+inline contains place if {
 	not input.call.opaque == false
-	some at, argument in command.argv
-	at > 0
+	some program in ["git", "make"]
+	some place in at[program]
+	some before, argument in input.call.commands[place].argv
+	before > 0
 	is_string(argument)
-	_starts(command.program, argument)
+	_starts(program, argument)
 }
 
-_inline(command) if {
-	command.program == "git"
-	verb(command) == "submodule"
-	"foreach" in command.argv
+inline contains place if {
+	some place in at.git
+	item := input.call.commands[place]
+	verb(item) == "submodule"
+	"foreach" in item.argv
 }
 
-_inline(command) if {
-	command.program == "git"
-	starts := {"difftool": "-x", "grep": "-O", "rebase": "-x"}[verb(command)]
-	some argument in command.argv
+inline contains place if {
+	some place in at.git
+	item := input.call.commands[place]
+	starts := {"difftool": "-x", "grep": "-O", "rebase": "-x"}[verb(item)]
+	some argument in item.argv
 	startswith(argument, starts)
 }
 
 # Code that the normaliser understands is not opaque; the marker tells what the rest is about.
-_inline(command) if {
-	language := config.programs.inline_language[command.program]
+inline contains place if {
+	languages := config.programs.inline_language
+	some name, places in at
+	language := languages[name]
 	not _understood(language)
-	_has_code(command, language)
-	some argument in array.slice(command.argv, 1, count(command.argv))
+	some place in places
+	item := input.call.commands[place]
+	_has_code(item, language)
+	some argument in array.slice(item.argv, 1, count(item.argv))
 	is_string(argument)
 	some marker in config.programs.inline_markers[language]
 	contains(argument, marker)
 }
 
-_inline(command) if {
-	language := config.programs.inline_language[command.program]
+inline contains place if {
+	languages := config.programs.inline_language
+	some name, places in at
+	language := languages[name]
 	not _understood_text(language)
-	_literal(command)
-	some redirect in command.redirects
+	some place in places
+	item := input.call.commands[place]
+	_literal(item)
+	some redirect in item.redirects
 	is_string(redirect.target)
 	some marker in config.programs.inline_markers[language]
 	contains(redirect.target, marker)
@@ -365,15 +406,17 @@ _git_settings := [
 ]
 
 # METADATA
-# title: From standard input
+# title: Fed
 # description: >-
-#   An interpreter that reads its program from a pipe or a redirection. A literal here-document is read like inline
-#   code, and a shell's is listed as commands.
-from_stdin(command) if {
-	config.programs.interpreters[command.program]
-	_no_operand(command)
-	_fed(command)
-	not _literal(command)
+#   The positions of interpreters that read their program from a pipe or a redirection. A literal here-document is read
+#   like inline code, and a shell's is listed as commands.
+fed contains place if {
+	some name in _interpreters
+	some place in at[name]
+	item := input.call.commands[place]
+	_no_operand(item)
+	_fed(item)
+	not _literal(item)
 }
 
 _literal(command) if {
@@ -471,20 +514,20 @@ verb(command) := command.argv[1] if {
 }
 
 else := [argument |
-	some at, argument in array.slice(command.argv, 0, 16)
-	at > 0
-	not _leads(command, at)
+	some place, argument in array.slice(command.argv, 0, 16)
+	place > 0
+	not _leads(command, place)
 ][0]
 
-_leads(command, at) if {
-	startswith(command.argv[at], "-")
-	_option(command.argv[at])
+_leads(command, place) if {
+	startswith(command.argv[place], "-")
+	_option(command.argv[place])
 }
 
-_leads(command, at) if startswith(command.argv[at], "+")
+_leads(command, place) if startswith(command.argv[place], "+")
 
 # A setting of git that would start a program is opaque.
-_leads(command, at) if config.programs.leading[command.argv[at - 1]] == true
+_leads(command, place) if config.programs.leading[command.argv[place - 1]] == true
 
 _option(argument) if config.programs.leading[argument] in {true, false}
 

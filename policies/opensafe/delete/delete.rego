@@ -61,12 +61,10 @@ _whole(path) if {
 
 # All that deletes in this call is a find that is restricted by name, or what such a find starts.
 _by_name if {
-	count(_finders) > 0
-	every item in _finders { _restricted(item.argv) }
+	count(command.at.find) > 0
+	every at in command.at.find { _restricted(input.call.commands[at].argv) }
 	every item in input.call.commands { _harmless(item) }
 }
-
-_finders := [item | some item in input.call.commands; item.program == "find"]
 
 _harmless(item) if not item.program in {"rm", "rmdir", "unlink", "shred", "mv", "git"}
 

@@ -15,11 +15,10 @@ import data.opensafe.hit
 #   threat: I3
 blocks contains hit.block(
 	"egress.domain.allowlist", "high",
-	$"{_name(host)} is not an allowed domain", _name(host),
-	$"Use an allowed domain, or add {_name(host)} to hosts.allowed in the site's policy data.",
+	$"{name} is not an allowed domain", name,
+	$"Use an allowed domain, or add {name} to hosts.allowed in the site's policy data.",
 ) if {
-	some host in _named
-	not host.classes.allowed == true
+	some name in {_name(host) | some host in _named; not host.classes.allowed == true}
 }
 
 # METADATA
@@ -31,11 +30,13 @@ blocks contains hit.block(
 #   threat: I3
 blocks contains hit.block(
 	"egress.port.allowlist", "high",
-	$"the port {object.get(host, "port", "?")} of {_name(host)} is not allowed", $"{_name(host)}:{object.get(host, "port", "?")}",
+	$"the port {port} of {name} is not allowed", $"{name}:{port}",
 	"Use the host's https port, or add the port to ports in the site's policy data.",
 ) if {
 	some host in _named
 	not _port(host)
+	name := _name(host)
+	port := object.get(host, "port", "?")
 }
 
 # METADATA
@@ -47,10 +48,9 @@ blocks contains hit.block(
 #   threat: I3
 blocks contains hit.block(
 	"egress.address.private.deny", "critical",
-	$"{_name(host)} is not a global address", _name(host), "Name a public host of the allow list.",
+	$"{name} is not a global address", name, "Name a public host of the allow list.",
 ) if {
-	some host in _reached
-	not _global(host)
+	some name in {_name(host) | some host in _reached; not _global(host)}
 }
 
 # METADATA
@@ -62,10 +62,9 @@ blocks contains hit.block(
 #   threat: I3
 blocks contains hit.block(
 	"egress.metadata.deny", "critical",
-	$"{_name(host)} is a cloud metadata service", _name(host), "Do without the metadata service.",
+	$"{name} is a cloud metadata service", name, "Do without the metadata service.",
 ) if {
-	some host in _reached
-	not _clear(host, "metadata")
+	some name in {_name(host) | some host in _reached; not _clear(host, "metadata")}
 }
 
 # METADATA
@@ -77,10 +76,9 @@ blocks contains hit.block(
 #   threat: I3
 blocks contains hit.block(
 	"egress.ip.literal.deny", "high",
-	$"{_name(host)} is an address, not a name", _name(host), "Use the host's name.",
+	$"{name} is an address, not a name", name, "Use the host's name.",
 ) if {
-	some host in _named
-	not host.ip_literal == false
+	some name in {_name(host) | some host in _named; not host.ip_literal == false}
 }
 
 # METADATA
@@ -92,20 +90,21 @@ blocks contains hit.block(
 #   threat: I3
 blocks contains hit.block(
 	"egress.userinfo.deny", "high",
-	$"the URL of {_name(host)} carries user information", _name(host), "Leave out what stands before the @.",
+	$"the URL of {name} carries user information", name, "Leave out what stands before the @.",
 ) if {
-	some host in _named
-	not host.userinfo == false
+	some name in {_name(host) | some host in _named; not host.userinfo == false}
 }
 
-_named contains host if some host in input.call.hosts
+_named := array.concat(
+	[host | some host in input.call.hosts],
+	[host | host := input.egress.host; is_object(input.egress)],
+)
 
-_named contains input.egress.host if is_object(input.egress)
-
-_reached := _named | {address |
+# The names first, then a hit for each: many hosts, such as one on many ports, have one name.
+_reached := array.concat(_named, [address |
 	address := input.egress.address
 	is_object(address)
-}
+])
 
 _port(host) if config.ports[$"{host.port}"]
 
@@ -119,7 +118,9 @@ _port(host) if {
 	input.egress.layer == "dns"
 }
 
-_name(host) := object.get(host, "name", "?")
+_name(host) := name if name := host.name
+
+else := "?"
 
 _global(host) if {
 	_clear(host, "private")

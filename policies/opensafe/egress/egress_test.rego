@@ -231,3 +231,8 @@ test_missing_egress_userinfo_deny_connection if {
 	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/host/userinfo"))
 	sample.blocked_by(verdict, "egress.userinfo.deny")
 }
+
+test_block_egress_domain_allowlist_of_what_is_no_host if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command(["true"])], "hosts": ["x"]}))
+	sample.blocked_by(verdict, "egress.domain.allowlist")
+}

@@ -83,8 +83,9 @@ blocks contains hit.block(
 	$"`{_text(item)}` sets a set-user-id or set-group-id bit, or a mode that is not known", _text(item),
 	"Write the mode literally, without the s bits.",
 ) if {
-	some item in input.call.commands
-	item.program in {"chmod", "install", "mkdir"}
+	some program in ["chmod", "install", "mkdir"]
+	some at in command.at[program]
+	item := input.call.commands[at]
 	not _plain_mode(item)
 }
 
@@ -100,8 +101,9 @@ blocks contains hit.block(
 	$"`{_text(item)}` gives members of an archive a set-user-id or set-group-id bit", _text(item),
 	"Write the mode literally, without the s bits.",
 ) if {
-	some item in input.call.commands
-	item.program in {"bsdtar", "tar"}
+	some program in ["bsdtar", "tar"]
+	some place in command.at[program]
+	item := input.call.commands[place]
 	some at, argument in item.argv
 	_special(_archive_mode(item.argv, at, argument))
 }
@@ -121,8 +123,8 @@ blocks contains hit.block(
 	$"Call `{item.program}` by its name alone, or give your program another one.",
 ) if {
 	some item in input.call.commands
-	_of_system(item.program)
 	not _genuine(item)
+	_of_system(item.program)
 }
 
 # METADATA
@@ -185,8 +187,8 @@ reviews contains hit.review(
 	$"`{_text(item)}` installs packages, which may run code of others", _text(item),
 	"Ask for a review, or use what is installed already.",
 ) if {
-	some item in input.call.commands
-	command.installs(item)
+	some at in command.installing
+	item := input.call.commands[at]
 }
 
 # METADATA
@@ -218,7 +220,7 @@ blocks contains hit.block(
 	some at, item in input.call.commands
 	not command.everyday[at]
 	not command.inline[at]
-	not _covered(item)
+	not _covered(item, at)
 }
 
 # METADATA
@@ -256,9 +258,9 @@ _of_role(name) if {
 
 _genuine(item) if item.argv[0] == item.program
 
-_genuine(item) if config.programs.directories[trim_suffix(item.argv[0], item.program)]
+else if config.programs.directories[trim_suffix(item.argv[0], item.program)]
 
-_genuine(item) if {
+else if {
 	not config.programs.trusted[item.program]
 	not contains(item.argv[0], "..")
 	some own in config.programs.own_directories
@@ -288,46 +290,41 @@ _search_paths contains item.assignments.PATH if some item in input.call.commands
 
 # `hash -p /tmp/x ls` binds a name to a file.
 _search_paths contains "?" if {
-	some item in input.call.commands
-	item.program == "hash"
-	"-p" in item.argv
+	some at in command.at.hash
+	"-p" in input.call.commands[at].argv
 }
 
 # Set by name, to what is not known: `read PATH`, `printf -v PATH`.
 _search_paths contains "?" if {
-	some item in input.call.commands
-	item.program in {"mapfile", "read", "readarray"}
-	"PATH" in item.argv
+	some program in ["mapfile", "read", "readarray", "unset"]
+	some at in command.at[program]
+	"PATH" in input.call.commands[at].argv
 }
 
 _search_paths contains "?" if {
-	some item in input.call.commands
-	item.program == "printf"
+	some at in command.at.printf
+	item := input.call.commands[at]
 	some argument in array.slice(item.argv, 1, 3)
 	argument in {"-vPATH", "PATH"}
 	startswith(item.argv[1], "-v")
 }
 
-_search_paths contains "?" if {
-	some item in input.call.commands
-	item.program == "unset"
-	"PATH" in item.argv
-}
-
 # `export "PATH=/tmp"`: a word, not an assignment.
 _search_paths contains trim_prefix(argument, "PATH=") if {
-	some item in input.call.commands
-	item.program in {"declare", "export", "local", "readonly", "typeset"}
-	some argument in item.argv
+	some argument in _declared
 	startswith(argument, "PATH=")
 }
 
 _search_paths contains "?" if {
-	some item in input.call.commands
-	item.program in {"declare", "export", "local", "readonly", "typeset"}
-	some argument in item.argv
+	some argument in _declared
 	startswith(argument, "PATH+=")
 }
+
+_declared := [argument |
+	some program in ["declare", "export", "local", "readonly", "typeset"]
+	some at in command.at[program]
+	some argument in input.call.commands[at].argv
+]
 
 _safe_search(search) if {
 	every place in split(search, ":") { _safe_place(place) }
@@ -343,12 +340,12 @@ _safe_place(place) if {
 
 _revealed(item) if item.opaque == false
 
-_revealed(item) if count(item.via) == 0
+else if count(item.via) == 0
 
 # A shell's text is opaque in itself: tool.bash.opaque.review.
-_revealed(item) if config.programs.shells[_wrapper(item)]
+else if config.programs.shells[_wrapper(item)]
 
-_revealed(item) if _wrapper(item) in {"eval", "source", ".", "trap", "time", "find"}
+else if _wrapper(item) in {".", "eval", "find", "source", "time", "trap"}
 
 _wrapper(item) := item.via[count(item.via) - 1]
 
@@ -394,35 +391,36 @@ _special(argument) if {
 	regex.match(`^(-m|--mode=)?([ugoa]*[-+=][rwxXtugo]*,)*[ugoa]*[+=][rwxXtugo]*s`, argument)
 }
 
-_covered(item) if command.installs(item)
+_covered(_, at) if command.installing[at]
 
-_covered(item) if command.from_stdin(item)
+_covered(_, at) if command.fed[at]
 
-_covered(item) if {
+_covered(_, at) if command.remote[at]
+
+_covered(item, _) if {
 	item.opaque == true
 	_known(item.program)
 }
 
-_covered(item) if config.programs.detaching[item.program]
+_covered(item, _) if config.programs.detaching[item.program]
 
-_covered(item) if {
+_covered(item, _) if {
 	some wrapper in item.via
 	config.programs.install_always[wrapper]
 }
 
 # Blocked by a rule that names it better than default.deny would.
-_covered(item) if {
+_covered(item, _) if {
 	some name in array.concat([item.program], item.via)
 	config.programs.denied[name]
 }
 
-_covered(item) if config.programs.network[item.program]
-
-_covered(item) if command.remote(item)
+_covered(item, _) if command.network[item.program]
 
 _fetchers contains name if {
+	listing := config.programs.network
 	some name in command.names
-	config.programs.network[name]
+	listing[name]
 }
 
 _runners contains item.program if {
@@ -431,10 +429,7 @@ _runners contains item.program if {
 	item.position == "pipe"
 }
 
-_runners contains item.program if {
-	some item in input.call.commands
-	command.from_stdin(item)
-}
+_runners contains input.call.commands[at].program if some at in command.fed
 
 _runners contains item.program if {
 	_substituted
@@ -453,20 +448,31 @@ _runs_text(name) if config.programs.shells[name]
 _runs_text(name) if name in {"eval", "source", "."}
 
 _substituted if {
-	some item in input.call.commands
-	item.position == "substitution"
-	config.programs.network[item.program]
+	some name in command.network
+	some at in command.at[name]
+	input.call.commands[at].position == "substitution"
 }
 
 # A program that the same call fetches: `wget HOST/x; sh x`.
 _runners contains item.program if {
-	count(_fetchers) > 0
+	count(_fetched) > 0
 	some item in input.call.commands
 	name := _started(item)
-	some fetcher in input.call.commands
-	config.programs.network[fetcher.program]
-	some argument in array.concat(fetcher.argv, [redirect.target | some redirect in fetcher.redirects])
+	some argument in _fetched
 	_names(argument, name)
+}
+
+# The words of which one may be the file that a network program fetches to.
+_fetched contains argument if {
+	some name in command.network
+	some at in command.at[name]
+	some argument in input.call.commands[at].argv
+}
+
+_fetched contains redirect.target if {
+	some name in command.network
+	some at in command.at[name]
+	some redirect in input.call.commands[at].redirects
 }
 
 _started(item) := item.program if contains(item.argv[0], "/")

@@ -30,4 +30,4 @@ _hit(action, id, severity, reason, value, remedy) := {
 # Values come from the caller: cut, so that no call can make its own verdict too large to be one.
 _short(text, limit) := text if count(text) <= limit
 
-_short(text, limit) := $"{substring(text, 0, limit)}…" if count(text) > limit
+else := $"{substring(text, 0, limit)}…"

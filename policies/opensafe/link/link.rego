@@ -3,6 +3,7 @@
 # description: Where links may point. The file tools follow none out of their root; programs do.
 package opensafe.link
 
+import data.opensafe.command
 import data.opensafe.hit
 
 # METADATA
@@ -17,16 +18,19 @@ blocks contains hit.block(
 	$"`{item.program}` links to something outside the workspace", concat(" ", [part | some part in item.argv; is_string(part)]),
 	"Link to a path beneath /workspace or /tmp, or copy the file.",
 ) if {
-	some item in input.call.commands
-	_links(item)
+	some at in _links
+	item := input.call.commands[at]
 	not _stays(item)
 }
 
-_links(item) if item.program in {"ln", "link"}
+_links contains at if {
+	some program in ["ln", "link"]
+	some at in command.at[program]
+}
 
-_links(item) if {
-	item.program == "cp"
-	some argument in item.argv
+_links contains at if {
+	some at in command.at.cp
+	some argument in input.call.commands[at].argv
 	argument in {"-s", "-l", "--symbolic-link", "--link", "-rs", "-as", "-sf"}
 }
 

@@ -213,8 +213,9 @@ blocks contains hit.block(
 	"tool.bash.history.deny", "high",
 	$"`{item.program}` changes what the shell's history keeps", item.program, "Leave the history's options as they are.",
 ) if {
-	some item in input.call.commands
-	item.program in {"set", "shopt"}
+	some program in ["set", "shopt"]
+	some at in command.at[program]
+	item := input.call.commands[at]
 	some argument in item.argv
 	argument in {"history", "histappend", "histexpand", "cmdhist"}
 }

@@ -47,9 +47,8 @@ _leaves if count(input.call.writes) > 0
 _leaves if command.talks
 
 _leaves if {
-	some item in input.call.commands
-	item.program == "git"
-	command.verb(item) in {"commit", "notes", "tag"}
+	some at in command.at.git
+	command.verb(input.call.commands[at]) in {"commit", "notes", "tag"}
 }
 
 # A secret is long: short words, which most are, are not searched.

@@ -93,8 +93,9 @@ _encoded_after if {
 }
 
 _encodes_now if {
-	some item in input.call.commands
-	config.programs.encoders[item.program]
+	encoders := config.programs.encoders
+	some name, _ in command.at
+	encoders[name]
 }
 
 _below(key, ceiling) if {

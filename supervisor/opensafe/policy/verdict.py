@@ -1,5 +1,6 @@
 """From the guest's bytes to a Decision: exactly one well-formed, bounded, consistent result, or none at all."""
 
+import operator
 import re
 from typing import Final
 
@@ -20,6 +21,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _BY_STRENGTH: Final = (Action.BLOCK, Action.REVIEW, Action.ALLOW)
+_ORDER: Final = operator.attrgetter("action", "id", "reason", "remedy", "severity", "value")
 _decode: Final = msgspec.json.Decoder(list[_Row]).decode
 
 
@@ -42,10 +44,17 @@ def read_verdict(answer: bytes, *, question_id: str, data_version: str) -> Decis
         )
     _bounded(decision)
     _consistent(decision)
-    return decision
+    return _ordered(decision)
 
 
 _REMEDY: Final = "The call was not executed. Report this with the bundle's revision."
+
+
+def _ordered(decision: Decision) -> Decision:
+    """The rules by action, id and text: the guest gives them in no order, since sorting objects takes it long."""
+    if len(decision.rules) < 2:
+        return decision
+    return msgspec.structs.replace(decision, rules=tuple(sorted(decision.rules, key=_ORDER)))
 
 
 def _bounded(decision: Decision) -> None:

@@ -39,7 +39,7 @@ SPOILS: dict[str, Callable[[Tree], object]] = {
     "threat flood": lambda t: edit(t / "opensafe/budget/budget.rego", "threat: D8", "threat: flood"),
     "no test_missing": lambda t: edit(t / "opensafe/budget/budget_test.rego", "test_missing_", "test_other_"),
     "no budget_test.rego": lambda t: (t / "opensafe/budget/budget_test.rego").unlink(),
-    "FAIL": lambda t: edit(t / "opensafe/budget/budget.rego", "usage[key] < _limit", "usage[key] <= _limit"),
+    "FAIL": lambda t: edit(t / "opensafe/budget/budget.rego", "used < config.ceilings", "used <= config.ceilings"),
     "config: .*extra": lambda t: (t / "data/extra.json").write_text("{}"),
     "stands twice": lambda t: (t / "data/images.json").write_text('{"base": "any", "base": "any"}'),
     "another verdict": lambda t: edit(t / "vectors.json", '"block"', '"review"'),

@@ -33,6 +33,15 @@ def test_an_approved_review_stays_listed() -> None:
     assert verdict(answer("allow", [hit("review")])).action is Action.ALLOW
 
 
+def test_rules_are_put_in_order_whatever_that_of_the_guest() -> None:
+    rules = [hit("review"), hit("block", id="x.z"), hit("block", reason="s"), hit("block"), hit("allow")]
+    found = verdict(answer("block", rules)).rules
+    assert [(one.action, one.id, one.reason) for one in found] == [
+        ("allow", "x.rule", "r"), ("block", "x.rule", "r"), ("block", "x.rule", "s"), ("block", "x.z", "r"),
+        ("review", "x.rule", "r"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("action", "rules"),
     [
