@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from ..errors import StartError
+from ..errors import HostUnsuitable, StartError
 from . import process, protocol, wire
 from .sandbox.layout import Layout
 
@@ -36,6 +36,7 @@ _EXIT_S: Final = 5.0
 _STOP_MARGIN_S: Final = 10.0
 #: Descriptors that a child may have: each idle connection of a client costs one.
 _OPEN_FILES: Final = 65536
+_FEWEST_FILES: Final = 1024
 #: Prepends the bound source to the path of an isolated interpreter, which ignores PYTHONPATH.
 _BOOT: Final = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -96,7 +97,7 @@ class Children:
             pathlib.Path(sys.prefix).resolve(): layout.run / "code" / "venv",
             pathlib.Path(__file__).resolve().parents[2]: layout.run / "code" / "source",
         }
-        self._open_files = _open_files()
+        self._open_files = open_files()
         self._code = Code(*self._places())
 
     async def run(self) -> None:
@@ -193,12 +194,22 @@ class Children:
         return venv / pathlib.Path(sys.executable).relative_to(sys.prefix), source
 
 
-def _open_files() -> int:
-    """What a child shall have, or what this host allows. This process takes as many: it holds some for every call."""
+def open_files() -> int:
+    """What a child shall have, or what this host allows. This process takes as many: it holds some for every call.
+
+    Raises HostUnsuitable for fewer than runsc itself gets by with.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _OPEN_FILES), max(hard, _OPEN_FILES)))
     except (ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        if hard < _FEWEST_FILES:
+            raise HostUnsuitable(
+                "there are too few open files for a daemon",
+                value=hard,
+                limit=f"at least {_FEWEST_FILES}, better {_OPEN_FILES}",
+                remedy="Raise the hard limit: LimitNOFILE= of the service, or ulimit -n.",
+            ) from None
         return hard
     return _OPEN_FILES

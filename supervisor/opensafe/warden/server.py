@@ -5,6 +5,7 @@ fixed words, so that nothing of the warden's inside reaches a front under an att
 """
 
 import asyncio
+import errno
 import logging
 import socket
 from typing import Final, Protocol
@@ -83,6 +84,9 @@ class Connection:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             packet.close()
             raise wire.ConnectionEndedError(f"not a request: {error}") from error
+        if packet.short:
+            await self._answer(_failed(request.request, _no_descriptors()))
+            return
         if len(packet.descriptors) != (_STREAMS if isinstance(request, protocol.Start) else 0):
             packet.close()
             raise wire.ConnectionEndedError(f"{type(request).__name__} with {len(packet.descriptors)} descriptors")
@@ -106,9 +110,13 @@ class Connection:
             answer = await self._operations.answer(request, packet.descriptors)
         except OpenSafeError as error:
             answer = _failed(request.request, error)
-        except Exception:  # noqa: BLE001 - the boundary: logged in full, told in fixed words
+        except Exception as error:  # noqa: BLE001 - the boundary: logged in full, told in fixed words
             _log.exception("%s failed", type(request).__name__)
-            answer = _failed(request.request, OpenSafeError("internal error in the warden; its log says more"))
+            short = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+            answer = _failed(
+                request.request,
+                _no_descriptors() if short else OpenSafeError("internal error in the warden; its log says more"),
+            )
         finally:
             packet.close()
         await self._answer(answer)
@@ -119,6 +127,12 @@ class Connection:
         except wire.ConnectionEndedError:
             # The reader sees the same and ends the connection.
             return
+
+
+def _no_descriptors() -> LimitExceeded:
+    return LimitExceeded(
+        "the warden has no descriptors left", remedy="Run less at once, or raise the daemon's limit of open files."
+    )
 
 
 def _failed(request: int, error: OpenSafeError) -> protocol.Failed:

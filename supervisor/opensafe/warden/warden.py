@@ -198,6 +198,7 @@ class Warden:
         if os.geteuid() != 0:
             raise HostUnsuitable("the warden needs root", value=f"uid {os.geteuid()}", remedy="Start it as root.")
         account = _account(config.service.user)
+        children.open_files()
         for directory, mode in (
             *((layout.state, _PASSABLE), (layout.run, _PASSABLE), (layout.runsc_root, _PRIVATE)),
             *((layout.bundles, _PRIVATE), (layout.namespaces, _PRIVATE)),

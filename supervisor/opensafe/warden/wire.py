@@ -26,11 +26,15 @@ class ConnectionEndedError(Exception):
 
 
 class Packet:
-    """One packet received. `close` closes the descriptors that nobody has taken."""
+    """One packet received. `close` closes the descriptors that nobody has taken.
 
-    def __init__(self, data: bytes, descriptors: list[int]) -> None:
+    short: descriptors came with it that this process had no room for. None of them is there then.
+    """
+
+    def __init__(self, data: bytes, descriptors: list[int], *, short: bool = False) -> None:
         self.data = data
         self.descriptors = descriptors
+        self.short = short
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -75,13 +79,18 @@ class Channel:
             except OSError as error:
                 raise ConnectionEndedError(str(error)) from error
             descriptors = _descriptors(ancillary)
-            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(descriptors) > MAX_DESCRIPTORS:
+            if flags & socket.MSG_TRUNC or len(descriptors) > MAX_DESCRIPTORS:
                 close_all(descriptors)
                 raise ConnectionEndedError("a packet is too large or brings too many descriptors")
             if length == 0:
                 close_all(descriptors)
                 raise ConnectionEndedError("closed by the peer")
-            return Packet(bytes(memoryview(self._buffer)[:length]), descriptors)
+            # There was room in the buffer for one more, so it was this process's table of files that was full.
+            short = bool(flags & socket.MSG_CTRUNC)
+            if short:
+                close_all(descriptors)
+                descriptors = []
+            return Packet(bytes(memoryview(self._buffer)[:length]), descriptors, short=short)
 
     async def send(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one packet. Raises ConnectionEndedError."""
