@@ -36,7 +36,7 @@ _SUFFIX: Final = re.compile(r"\.(?:gz|xz|bz2|zst|lzma|lz4|br|Z|uu|b64)\Z")
 _ESCAPES: Final = re.compile(r"\\(?:x[0-9a-fA-F]|[0-7]{2,3}|u[0-9a-fA-F])")
 #: By which code makes a text out of what does not show it.
 _BUILDS: Final = re.compile(
-    r"chr\b|\\[xu0]|hex\b|fromCharCode|b64|base64|codec|compress|\[::-1|reverse|rot_?13|translate|\bpack\b|\btr/|\by/|^\s*s/"
+    r"chr\b|strrev|\bunpack\b|\\[xu0]|hex\b|fromCharCode|b64|base64|codec|compress|\[::-1|reverse|rot_?13|translate|\bpack\b|\btr/|\by/|^\s*s/"
 )
 _READS: Final = re.compile(r"read|-[a-z]*[pi]|ARGF|load|slurp")
 #: Programs that run the files around them, unnamed.
