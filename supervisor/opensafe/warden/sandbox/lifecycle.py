@@ -158,7 +158,7 @@ class Lifecycle:
         sandbox.death.add_done_callback(lambda death: self._died(sandbox, death))
 
     def _require_runtime(self) -> None:
-        """Before anything is on record (a runtime that is gone would leave that, each time)."""
+        """Asked before anything is on record. Raises SandboxStartFailed."""
         for program in (self._layout.runsc, self._layout.launch):
             if not os.access(program, os.X_OK):
                 raise SandboxStartFailed(

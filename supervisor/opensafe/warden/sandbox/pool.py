@@ -101,10 +101,10 @@ class Pool:
         self._ledger = ledger
         #: All that exist and are nobody's: ready, being made, being removed. By their ids on the host.
         self._cells: set[str] = set()
-        self._changed = asyncio.Event()
         #: Of these the ones that could not be removed.
         self._stuck: set[str] = set()
-        #: Set when one is fewer, or can be made fewer.
+        self._changed = asyncio.Event()
+        #: As `_changed`, for creations that wait for a place.
         self._left = asyncio.Event()
         self._busy_at = 0.0
         self._keeper: asyncio.Task[None] | None = None
@@ -133,8 +133,9 @@ class Pool:
             self._keeper = asyncio.create_task(self._keep(after), name="pool")
 
     def wake(self) -> None:
-        """Something has changed: a place may be free, or a cell gone."""
+        """Something has changed: a place may be free, or a cell ready or gone."""
         self._changed.set()
+        self._left.set()
 
     def created(self) -> None:
         """A creation has ended, however."""
@@ -148,7 +149,7 @@ class Pool:
             await asyncio.gather(self._keeper, return_exceptions=True)
         for slot in self._slots:
             for _ in range(len(slot.ready)):
-                self._throw_away(slot.ready.popleft()[1])
+                self.give_up(slot.ready.popleft()[1])
         await asyncio.gather(*self._removals)
 
     # ── claims ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,10 +184,6 @@ class Pool:
         self._gone(cell.container)
         return True
 
-    def give_up(self, cell: Sandbox) -> None:
-        """Remove what was taken and not claimed."""
-        self._throw_away(cell)
-
     async def make_room(self) -> None:
         """Give way: remove cells until the sandboxes that hold places have them. Raises LimitExceeded."""
         while len(self._cells) > self._lifecycle.free:
@@ -195,7 +192,7 @@ class Pool:
             self._left.clear()
             slot = max(self._slots, key=lambda slot: len(slot.ready))
             if slot.ready and len(self._cells) - len(self._removals) > self._lifecycle.free:
-                self._throw_away(slot.ready.popleft()[1])
+                self.give_up(slot.ready.popleft()[1])
             await self._left.wait()
 
     async def _check(self, cell: Sandbox) -> None:
@@ -254,7 +251,7 @@ class Pool:
             )
         else:
             slot.made()
-            self._left.set()  # it can be removed from here on
+            self.wake()
 
     async def _make(self, settings: PoolSettings) -> tuple[_Kind, Sandbox]:
         image = await self._lifecycle.images.look_up(settings.template)
@@ -287,7 +284,7 @@ class Pool:
             await cell.pause()
             cell.death.add_done_callback(lambda _: self.wake())
         except BaseException:
-            self._throw_away(cell)
+            self.give_up(cell)
             raise
         return kind, cell
 
@@ -334,7 +331,7 @@ class Pool:
                 fresh = kind.image_digest == current and kind == self._kind(kind.tenant, cell.spec)
                 if not fresh or cell.state != "paused":
                     slot.ready.remove((kind, cell))
-                    self._throw_away(cell)
+                    self.give_up(cell)
 
     @contextlib.contextmanager
     def _counted(self, container: str) -> Iterator[None]:
@@ -346,7 +343,8 @@ class Pool:
             self._gone(container)
             raise
 
-    def _throw_away(self, cell: Sandbox) -> None:
+    def give_up(self, cell: Sandbox) -> None:
+        """Remove a cell that nobody shall have."""
         task = asyncio.create_task(self._remove(cell))
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
@@ -358,11 +356,10 @@ class Pool:
             # It goes on to count. The next start of the daemon removes it.
             _log.error("cell %s stays: %s", cell.container, error)
             self._stuck.add(cell.container)
-            self._left.set()
+            self.wake()
             return
         self._gone(cell.container)
 
     def _gone(self, container: str) -> None:
         self._cells.discard(container)
-        self._left.set()
         self.wake()
