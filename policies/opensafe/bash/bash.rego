@@ -342,7 +342,8 @@ _sent(item) := item.argv if not config.programs.remote[item.program]
 _uploads(argument, options) if {
 	options["-T"]
 	startswith(argument, "-")
-	regex.match(`^-[a-zA-Z]*[TF]`, argument)
+	letters := trim_left(substring(argument, 1, -1), "abcdefghijklmnopqrstuvwxyzABCDEGHIJKLMNOPQRSUVWXYZ")
+	substring(letters, 0, 1) in {"T", "F"}
 }
 
 _uploads(argument, options) if options[split(argument, "=")[0]]

@@ -481,7 +481,9 @@ _has_code(command, _) if {
 _has_code(command, language) if {
 	language in {"perl", "ruby"}
 	some argument in command.argv
-	regex.match(`^-[a-zA-Z0-9.]*[eE]$`, argument)
+	startswith(argument, "-")
+	endswith(lower(argument), "e")
+	trim_right(argument, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.") == "-"
 }
 
 _own(path) if {
@@ -538,7 +540,10 @@ _option(argument) if startswith(argument, "-chdir=")
 _option(argument) if {
 	startswith(argument, "--")
 	contains(argument, "=")
-	regex.match(`^--[a-z][a-z-]*=`, argument)
+	name := substring(split(argument, "=")[0], 2, -1)
+	name != ""
+	not startswith(name, "-")
+	trim(name, "abcdefghijklmnopqrstuvwxyz-") == ""
 }
 
 # A script, an allowed module (`python -m pytest`), a version question, or inline code without risky calls.
