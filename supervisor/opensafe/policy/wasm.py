@@ -64,14 +64,14 @@ class Instance:
         """
         size = len(question)
         ffi.memmove(self._input, question, size)
+        self._arm(deadline_ns)
         try:
-            address = self._call(
-                self._eval, 0, entrypoint, self._data, self._input_at, size, self._heap, 0, deadline_ns=deadline_ns
-            )
+            address = self._run(self._eval, 0, entrypoint, self._data, self._input_at, size, self._heap, 0)
             answer = self._text(address)
+            top = self._run(self._heap_get)
         finally:
+            self._watchdog.disarm()
             ffi.buffer(self._input, size)[:] = bytes(size)
-        top = self._call(self._heap_get, deadline_ns=deadline_ns)
         if top > self._heap:
             ffi.buffer(self._memory + self._heap, top - self._heap)[:] = bytes(top - self._heap)
         return answer
@@ -155,16 +155,24 @@ class Instance:
             raise WasmtimeError(f"the module exports no {name}")
         return found
 
-    def _call(self, function: CData, *arguments: int, deadline_ns: int = SETUP_NS) -> int:
+    def _arm(self, deadline_ns: int) -> None:
+        """Once for all calls up to `disarm`: an interrupt between two of them ends the second."""
+        lib.wasmtime_context_set_epoch_deadline(self._context, 1)
+        self._watchdog.arm(deadline_ns)
+
+    def _call(self, function: CData, *arguments: int) -> int:
+        self._arm(SETUP_NS)
+        try:
+            return self._run(function, *arguments)
+        finally:
+            self._watchdog.disarm()
+
+    def _run(self, function: CData, *arguments: int) -> int:
+        """Call under a deadline that the caller has armed."""
         frame = self._frame
         for index, argument in enumerate(arguments):
             frame[index].i32 = argument
-        lib.wasmtime_context_set_epoch_deadline(self._context, 1)
-        self._watchdog.arm(deadline_ns)
-        try:
-            error = lib.wasmtime_func_call_unchecked(self._context, function[1], frame, 8, self._trap)
-        finally:
-            self._watchdog.disarm()
+        error = lib.wasmtime_func_call_unchecked(self._context, function[1], frame, 8, self._trap)
         if self._trap[0] != ffi.NULL:
             raise GuestError(self._take_trap())
         if error != ffi.NULL:
