@@ -406,12 +406,7 @@ _special(argument) if {
 	clauses := split(trim_prefix(trim_prefix(argument, "-m"), "--mode="), ",")
 	some at, clause in clauses
 	_sets_special(_change(clause))
-	every earlier in array.slice(clauses, 0, at) { _keeps_special(earlier) }
-}
-
-_keeps_special(clause) if {
-	_is_clause(clause)
-	not contains(clause, "s")
+	every earlier in array.slice(clauses, 0, at) { _is_clause(earlier) }
 }
 
 _sets_special(change) if {

@@ -495,3 +495,13 @@ test_review_tool_exec_package_install_review_npx_yes if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`npx`, `--yes`, `tsc`])]))
 	sample.reviewed_by(verdict, "tool.exec.package.install.review")
 }
+
+test_block_tool_exec_setuid_deny_behind_a_clause_that_takes_the_bit if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `u-s,g+s`, `f`])]))
+	sample.blocked_by(verdict, "tool.exec.setuid.deny")
+}
+
+test_allow_tool_exec_setuid_deny_that_takes_the_bit if {
+	verdict := sample.judge("bash", sample.bash([sample.command([`chmod`, `u+x,g-s`, `f`])]))
+	sample.allowed(verdict, "tool.exec.setuid.deny")
+}
