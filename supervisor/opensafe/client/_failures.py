@@ -62,6 +62,8 @@ def translate(error: grpc.aio.AioRpcError, path: pathlib.Path) -> OpenSafeError:
     details = error.details() or error.code().name
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return _unreachable(path, details)
+    if error.code() is grpc.StatusCode.CANCELLED:  # not by us: that is an asyncio.CancelledError
+        return Unavailable("the daemon broke the request off", value=path, remedy="Repeat it, with the same call_id.")
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return OpenSafeError(
             "the daemon does not offer this", value=details, remedy="Client and daemon must be of the same version."
