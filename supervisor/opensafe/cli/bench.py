@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from . import crowding, deciding, executing, figures, options, pooling, soaking
+from . import crowding, deciding, executing, figures, options, pooling, soaking, stressing
 
 group = typer.Typer(help="Figures beside a baseline in the same run.", no_args_is_help=True)
 group.command("decision")(deciding.decision)
 group.command("load")(deciding.load)
 group.command("exec")(executing.exec_)
 group.command("soak")(soaking.soak)
+group.command("stress")(stressing.stress)
 group.command("pool")(pooling.pool)
 group.command("density")(crowding.density)
 
