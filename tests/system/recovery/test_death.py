@@ -17,6 +17,7 @@ from opensafe.model.outcome import OutcomeKind
 from opensafe.warden.sandbox.limits import Hierarchies
 from tests.harness.daemon import Daemon, signal_process
 from tests.system.exec.support import eventually
+from tests.system.recovery.conftest import bury
 from tests.system.recovery.support import Place, fresh
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
@@ -220,9 +221,11 @@ class Few(Daemon):
 @pytest.fixture
 def few():
     daemon = Few()
-    yield daemon.start()
-    assert daemon.stop() == 0
-    assert daemon.remove() == []
+    try:
+        yield daemon.start()
+        assert daemon.stop() == 0
+    finally:
+        bury(daemon)
 
 
 @pytest.mark.parametrize("role", ["front", "warden"])
