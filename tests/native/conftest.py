@@ -1,6 +1,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 
@@ -16,6 +17,14 @@ def open_directory(prefix):
         path = pathlib.Path(name)
         path.chmod(0o755)
         yield path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hang_up():
+    """Programs inherit that a signal is ignored, and under nohup SIGHUP is: then no terminal could end one."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")
