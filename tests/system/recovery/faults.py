@@ -150,8 +150,8 @@ def _daemon():
     from opensafe.warden import children
 
     settings = pathlib.Path(sys.argv[1])
-    children._BACKOFF_MAX_S = children._BACKOFF_FIRST_S  # many deaths are not one fault that repeats
-    children._BOOT = pathlib.Path(__file__).read_text()
+    vars(children)["_BACKOFF_MAX_S"] = children._BACKOFF_FIRST_S  # many deaths are not one fault that repeats
+    vars(children)["_BOOT"] = pathlib.Path(__file__).read_text()
     arm(WARDEN, pathlib.Path(load(settings).paths.state, "fault"))
     return root.main(settings)
 

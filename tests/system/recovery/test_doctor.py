@@ -35,8 +35,8 @@ def sandbox():
 
 def process(place, sandbox, stack):
     arguments = ["runsc-sandbox", "-c", "print(flush=True); input()", sandbox]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    child = stack.enter_context(subprocess.Popen(arguments, executable=sys.executable, **pipes))
+    pipe = subprocess.PIPE
+    child = stack.enter_context(subprocess.Popen(arguments, executable=sys.executable, stdin=pipe, stdout=pipe))
     stack.callback(child.kill)
     child.stdout.readline()
 
