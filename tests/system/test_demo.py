@@ -90,7 +90,8 @@ def test_what_a_newcomer_sees_fits_80_columns_and_shows_the_run(demo):
 def test_nothing_is_left_behind(demo):
     """Neither processes nor mounts nor cgroups of the demo's sandbox; others may run sandboxes meanwhile."""
     sandbox_id = demo[1]["details"]["sandbox_id"]
-    assert [one for one in leftovers.find(pathlib.Path("/run/opensafe")) if sandbox_id in f"{one.name} {one.said}"] == []
+    found = leftovers.find(pathlib.Path("/run/opensafe"))
+    assert [one for one in found if sandbox_id in f"{one.name} {one.said}"] == []
 
 
 def _done(step, action, rules, **outcome):
