@@ -20,11 +20,15 @@ def open_directory(prefix):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def hang_up():
-    """Programs inherit that a signal is ignored, and under nohup SIGHUP is: then no terminal could end one."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def signals_count():
+    """Programs inherit that a signal is ignored: SIGHUP under nohup, SIGINT and SIGQUIT in a shell's background."""
+    own = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these itself, and lets no child inherit it
+    ignored = [one for one in signal.valid_signals() - own if signal.getsignal(one) is signal.SIG_IGN]
+    for one in ignored:
+        signal.signal(one, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGHUP, before)
+    for one in ignored:
+        signal.signal(one, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")
