@@ -175,9 +175,12 @@ async def test_a_background_call_ends_with_its_session(daemon, agent):
     sandbox = (await agent.create_sandbox(session)).sandbox_id
     events = [e async for e in agent.call(session, sandbox, "bg", "Bash", {"command": "sleep 1000"}, background=True)]
     assert isinstance(events[-1], Started)
-    watching = asyncio.create_task(collect(agent.attach(session, "bg"), 100))
+    attached = agent.attach(session, "bg")
+    assert isinstance(await anext(attached), Decided)
     await agent.close_session(session)
-    assert (await watching).outcome.kind is OutcomeKind.CANCELLED
+    last = [event async for event in attached][-1]
+    assert isinstance(last, Ended)
+    assert last.outcome.kind is OutcomeKind.CANCELLED
     with pytest.raises(errors.NotFound):
         await anext(agent.attach(session, "bg"))
 
