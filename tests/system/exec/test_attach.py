@@ -1,6 +1,5 @@
 """A call and its clients: left, found again, shared, followed from any byte on. R27, R29, R9, G51."""
 
-import asyncio
 import contextlib
 
 import grpc
