@@ -16,7 +16,7 @@ ATTACKS = {
     "PE-01-ansi-name": "$'\\x62ase64' -d <<< dG91Y2ggL3dvcmtzcGFjZS9tYXJrZXI= | sh",
     "PE-02-slice": f"x=abctouch; ${{x:3}} {MARKER}",
     "PE-02-indirect": f"t=touch; n=t; ${{!n}} {MARKER}",
-    "PE-02-array": f'a=(touch {MARKER}); "${{a[@]}}"',
+    "PE-02-array": f'a=(to uch); IFS=; "${{a[*]}}" {MARKER}',
     "PE-03-eval-substitution": f"eval \"$(printf 'touch %s' {MARKER})\"",
     "PE-04-newline": "echo ok\necho dG91Y2ggL3dvcmtzcGFjZS9tYXJrZXI= | base64 -d | bash",
     "PE-05-octal": f"$(printf '\\164\\157\\165\\143\\150') {MARKER}",
@@ -32,6 +32,7 @@ ATTACKS = {
 TWINS = {
     "PE-01-quotes": f"to''uc\"h\" {MARKER}",
     "PE-02-known-variable": f'f={MARKER}; touch "$f"',
+    "PE-02-known-array": f'a=(touch {MARKER}); "${{a[@]}}"',
     "PE-04-newline": f"echo ok\ntouch {MARKER}",
     "PE-05-decoded-into-a-file": f"echo aGVsbG8= | base64 -d > {MARKER}",
     "PE-07-find": f"find /workspace -maxdepth 0 -exec touch {MARKER} \\;",
