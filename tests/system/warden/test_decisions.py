@@ -33,18 +33,20 @@ async def test_the_benign_twin_is_allowed(box, front):
 async def test_a_record_that_the_warden_cannot_make_durable_starts_nothing(box, front, warden, monkeypatch):
     launch = box.launch("true")
     decision = front.decide(launch)
-    size, real = warden._ledger.size, os.fdatasync
+    real = os.fdatasync
 
     def refuse(file):
         if "segment-" in os.readlink(f"/proc/self/fd/{file}"):
             raise OSError(errno.EIO, "Input/output error")
         real(file)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", refuse)
-        await refused(box, launch, decision, "can't be made durable")
-    assert warden._ledger.size == size
-    warden._segments._syncers.clear()  # a disk does not mend itself; this one was never broken
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", refuse)
+            await refused(box, launch, decision, "can't be made durable")
+    finally:
+        warden._segments._syncers.clear()  # a disk does not mend itself; this one was never broken
+    assert launch.exec_id not in (warden._layout.state / "ledger.jsonl").read_text()
     assert (await (await box.start(launch, decision)).end()).ended.value == 0
 
 
