@@ -161,11 +161,15 @@ class Gate:
     async def _act(self, live: LiveCall, judged: Judged, approval: ApprovalInput | None) -> Outcome:
         if judged.action is Action.ALLOW:
             return await self._execute(live, judged)
+        if judged.action is Action.REVIEW and approval is None:
+            return await self._park(live, judged)
         judged = await self._judge.settled(judged, live.submission.arrived_ns)
-        if judged.action is Action.REVIEW:
-            return await self._park(live, judged.verdict, approval)
+        void = approval if judged.action is Action.REVIEW else None
+        row = self._store.review(void.id) if void is not None else None
+        if void is not None and row is not None:
+            await self._reviews.record(row, "void", decided_by=void.approver, reason=VOIDED)
         live.decided(judged.verdict)
-        return Outcome(kind=OutcomeKind.BLOCKED)
+        return Outcome(kind=OutcomeKind.BLOCKED, detail=VOIDED if void is not None else "")
 
     async def _execute(self, live: LiveCall, judged: Judged) -> Outcome:
         if judged.launch is None:
@@ -185,18 +189,16 @@ class Gate:
             describe_outcome(span, outcome)
         return outcome
 
-    async def _park(self, live: LiveCall, verdict: Verdict, approval: ApprovalInput | None) -> Outcome:
-        if approval is not None:
-            row = self._store.review(approval.id)
-            if row is not None:
-                await self._reviews.record(row, "void", decided_by=approval.approver, reason=VOIDED)
-            live.decided(verdict)
-            return Outcome(kind=OutcomeKind.BLOCKED, detail=VOIDED)
-        with self._tracing.child(semconv.SPAN_REVIEW, **{semconv.REVIEW_ID: verdict.review_id}):
-            self._store.park(verdict.review_id, live.submission.arguments_json)
-            live.park(verdict)
+    async def _park(self, live: LiveCall, judged: Judged) -> Outcome:
+        review_id = judged.verdict.review_id
+        with self._tracing.child(semconv.SPAN_REVIEW, **{semconv.REVIEW_ID: review_id}):
+            # The index shows the review as soon as it is written: who would decide on it waits until it is parked.
+            async with self._reviews.turn(review_id):
+                judged = await self._judge.settled(judged, live.submission.arrived_ns)
+                self._store.park(review_id, live.submission.arguments_json)
+                live.park(judged.verdict)
             self._reviews.changed()
-        return Outcome(kind=OutcomeKind.REVIEW_PENDING, detail=verdict.review_id)
+        return Outcome(kind=OutcomeKind.REVIEW_PENDING, detail=review_id)
 
     async def _conclude(self, live: LiveCall, verdict: Verdict, outcome: Outcome) -> None:
         # A block without detail is complete with its decision record.
