@@ -100,7 +100,8 @@ class Watcher:
                     break
                 sandboxes = [self._by_socket[one] for one in ready if one in self._by_socket]
                 for watched in sandboxes:
-                    self._read(watched)
+                    if self._knows(watched):
+                        self._read(watched)
                 if not ready:
                     break
             self._answer()
@@ -200,7 +201,7 @@ class Watcher:
             except (MalformedReportError, TooManyProcessesError) as error:
                 self._give_up(watched, f"its reports are malformed: {error}")
                 return
-            if watched.sandbox_id not in self._by_id:
+            if not self._knows(watched):
                 return
             watched.reports.recv(1)
             self._reports += 1
@@ -218,6 +219,8 @@ class Watcher:
         running = tree.owner(event.pid, event.parent)
         if running is None:
             self._hear()  # it was announced before it could run
+            if not self._knows(watched):
+                return True
             running = tree.owner(event.pid, event.parent)
             if running is None and not event.parent and tree.awaits:
                 return False
@@ -263,6 +266,10 @@ class Watcher:
     def _give_up(self, watched: _Watched, why: str) -> None:
         self._say(feed.Untrusted(sandbox_id=watched.sandbox_id, why=why[:1000]))
         self._forget(watched)
+
+    def _knows(self, watched: _Watched) -> bool:
+        """Whether it is watched still: the warden may have said otherwise since it was looked up."""
+        return self._by_id.get(watched.sandbox_id) is watched
 
     def _forget(self, watched: _Watched) -> None:
         del self._by_id[watched.sandbox_id]

@@ -118,6 +118,16 @@ def test_a_withdrawn_start_owns_nothing(bench):
     assert found(bench.turn()) == [("", "/.opensafe/run")]
 
 
+def test_a_sandbox_that_goes_while_its_report_is_judged_says_nothing(bench):
+    bench.turn()
+    watched = bench.watcher._by_id[SANDBOX]
+    bench.report(execution(7, "/bin/a", parent=6), execution(7, "/bin/b", parent=6))
+    bench.tell(feed.Unwatch(sandbox_id=SANDBOX))
+    bench.watcher._read(watched)  # which hears of it, as it looks for what announced the first
+    assert SANDBOX not in bench.watcher._by_id
+    assert bench.turn() == []
+
+
 def test_the_announcement_is_read_before_the_report_is_judged(bench):
     """Announced before the start, but on another socket: it counts however late it is looked at."""
     bench.turn()

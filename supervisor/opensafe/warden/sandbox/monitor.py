@@ -32,7 +32,6 @@ _BEAT_S: Final = 0.5
 _SILENCE_S: Final = 3.0
 #: How long sandboxes wait, paused, for a reader; and a start or creation for the same.
 _AWAY_S: Final = 30.0
-_CONNECT_S: Final = 10.0
 #: The cause of a death is known within this time, where the reports ended with the sentry.
 _DEATH_S: Final = 2.0
 
@@ -99,7 +98,6 @@ class Monitor:
         self._watched: dict[str, _Watched] = {}
         self._feed: socket.socket | None = None
         self._ready = asyncio.Event()
-        self._life = 0
         self._pong = asyncio.Condition()
         self._answered = 0
         self._asked = 0
@@ -195,7 +193,7 @@ class Monitor:
     async def serve(self, end: socket.socket) -> None:
         """One helper's life: hand over, beat, act on what it says. Returns when it is gone, with everything paused."""
         end.setblocking(False)
-        self._feed, self._life = end, self._life + 1
+        self._feed = end
         self._heard, self._speaks = time.monotonic(), False
         work = [asyncio.create_task(self._listen(end)), asyncio.create_task(self._take_over())]
         work.append(asyncio.create_task(self._beat()))
@@ -317,8 +315,9 @@ class Monitor:
         watched = tuple(self._watched.values())
         results = await asyncio.gather(*(step(one) for one in watched), return_exceptions=True)
         for one, result in zip(watched, results, strict=True):
-            if isinstance(result, OpenSafeError | OSError | TimeoutError) and one.lives:
-                one.sandbox.end(f"monitor: {result}")
+            if isinstance(result, OpenSafeError | OSError | TimeoutError):
+                if one.lives:
+                    one.sandbox.end(f"monitor: {result}")
             elif isinstance(result, BaseException):
                 _log.error("the monitor failed on %s: %r", one.sandbox.sandbox_id, result)
                 one.sandbox.end("monitor: it failed")
