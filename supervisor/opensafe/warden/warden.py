@@ -337,8 +337,8 @@ class Warden:
         """The files of the sandbox's image that a grant covers; None for any."""
         if programs == granted.ANY:
             return None
-        template = self._lifecycle.get(sandbox_id).spec.template
-        return granted.files(self._lifecycle.images.find(template).rootfs, programs)
+        spec = self._lifecycle.get(sandbox_id).spec
+        return granted.files(self._lifecycle.images.find(spec.template).rootfs, spec.image_digest, programs)
 
     def _end_helper(self) -> None:
         if self._children is not None:

@@ -114,7 +114,7 @@ class Watched(Direct):
             principal=Principal(name="agent", roles=("developer",)),
             agent="tester",
             profile=launch.profile,
-            programs=granted.files(ROOTFS, self.granted),
+            programs=granted.files(ROOTFS, "", self.granted),
         )
         with self.programs.reserved(launch):
             await self.programs.start(launch, stdin, stdout, stderr, announced=announced)

@@ -1,7 +1,7 @@
 """The files that a grant's programs stand for: resolved in the runner image, as the guest would resolve them.
 
 A name without a slash is looked for where the guest's PATH leads; /usr/bin/python3 is the python3.11 that it links
-to. The image belongs to root and does not change while sandboxes run on it, so each answer is kept.
+to. Each answer is kept under the image's digest: another image may take the place of one.
 """
 
 import functools
@@ -18,16 +18,16 @@ ANY: Final = "any"
 _LINKS_MAX: Final = 40
 
 
-def files(rootfs: pathlib.Path, programs: str | Iterable[str]) -> tuple[str, ...] | None:
-    """The paths in the guest that `programs` of a grant cover; None for any."""
+def files(rootfs: pathlib.Path, image_digest: str, programs: str | Iterable[str]) -> tuple[str, ...] | None:
+    """The paths in the guest that `programs` of a grant cover, in the image at `rootfs`; None for any."""
     if programs == ANY:
         return None
     names = () if isinstance(programs, str) else tuple(programs)
-    return _files(rootfs, names)
+    return _files(rootfs, image_digest, names)
 
 
 @functools.lru_cache(maxsize=1024)
-def _files(rootfs: pathlib.Path, names: tuple[str, ...]) -> tuple[str, ...]:
+def _files(rootfs: pathlib.Path, _image_digest: str, names: tuple[str, ...]) -> tuple[str, ...]:
     wanted = (path for name in names for path in ([name] if "/" in name else [f"{at}/{name}" for at in _PATH]))
     return tuple(sorted({found for path in wanted if (found := _resolved(rootfs, path)) is not None}))
 
