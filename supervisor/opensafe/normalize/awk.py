@@ -20,8 +20,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )  # fmt: skip
 _REGEX: Final = re.compile(r"/(?:[^/\\\n]|\\.)*/")
-#: A name put together behind a known start, in parentheses or up to the end of the statement.
-_JOINED: Final = re.compile(r'[ \t]*\(?[ \t]*"([^"\\\n]+)"[ \t]*[\w$ \t".+-]*\)?[ \t]*(?=[;}\n]|\Z)')
+#: The known start of a name that is put together.
+_START: Final = re.compile(r'[ \t]*\(?[ \t]*"([^"\\\n]+)"')
 _TARGET: Final = re.compile(r'[ \t]*"([^"\\\n]*)"[ \t]*(?=[;}\n]|\Z)')
 _EFFECTS: Final = frozenset({"system", "getline", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "PROCINFO"})
 _KEYWORDS: Final = frozenset({"print", "printf", "return", "else", "do", "in", "case", "delete", "exit", "while", "if"})
@@ -76,15 +76,9 @@ def program_uses(program: str) -> Iterator[Use]:
         elif text in (";", "}") or (text == "\n" and before not in _OPEN_LINE):
             printing = False
         elif token["redirect"] and printing and depth <= 0:
-            target, joined = _TARGET.match(program, at), _JOINED.match(program, at)
-            if target is None and joined is not None and ".." not in joined[0] and joined[1][0] not in "/|":
-                yield Use("write", Word(f"{joined[1]}*", glob=True))
-                at, before = joined.end(), '"'
-                continue
-            if target is None and joined is not None and joined[1].startswith("/tmp/") and ".." not in joined[0]:  # noqa: S108  the guest's
-                yield Use("write", Word(f"{joined[1]}*", glob=True))
-                at, before = joined.end(), '"'
-                continue
+            target = _TARGET.match(program, at)
+            if target is None and (start := _START.match(program, at)):
+                yield Use("write", Word(f"{start[1]}*", glob=True))  # and wherever the rest leads
             if target is None or target[1].startswith("/inet"):
                 yield Use("doubt", Word("a program that writes a file it chooses"))
                 return

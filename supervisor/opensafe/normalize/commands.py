@@ -206,19 +206,17 @@ class Collector:
             self._host(word, scheme, who)
         elif role == "text" and (HOLE in word.text or word.text == "-"):
             self.doubt(f"{who} takes its program from what is not known before the run")
-        elif self._is_shown(word.text, role):
-            self._file(role, Word(_SHOWN.sub("*", word.text), glob=True), who)
+        elif self._is_numbered(word.text, role):
+            self._file(role, Word(word.text.replace(NUMBER, "*"), glob=True), who)
         elif HOLE in word.text:
             if not word.text.startswith("/dev/fd/") and (role == "delete" or not self._scripts):
                 self.doubt(f"{who} may {role} a path that is not known before the run")
         elif word.text and (word.text != "-" or role == "delete"):
             self._file(role, word, who)
 
-    def _is_shown(self, text: str, role: str) -> bool:
-        """Whether all that is not known of a path is a number in it, or a name that files or git show."""
-        if HOLE not in text or text[0] == HOLE or role == "text":
-            return False
-        return HOLE not in (text.replace(NUMBER, "") if role == "delete" else _SHOWN.sub("", text))
+    def _is_numbered(self, text: str, role: str) -> bool:
+        """Whether all that is not known of a path is a number in it: what files and git show may lead anywhere."""
+        return HOLE in text and text[0] != HOLE and role != "text" and HOLE not in text.replace(NUMBER, "")
 
     def _file(self, role: str, word: Word, who: str) -> None:
         text = word.text

@@ -42,7 +42,7 @@ _COUNTS: Final = re.compile(
 )
 _NAMES: Final = re.compile(
     r"git describe(?: --?[\w=]+)*|date(?: -u)?(?: ['\"]?\+[%\w:.][-%\w:.]*['\"]?)"
-    r"|git rev-parse(?: --short(?:=\d+)?| --verify| --abbrev-ref)* [\w./~^]+|git merge-base [\w./~^-]+ [\w./~^-]+"
+    r"|git rev-parse(?: --short(?:=\d+)?| --verify| --abbrev-ref)* [\w~^]+|git merge-base [\w./~^-]+ [\w./~^-]+"
     r"|git branch --show-current|git symbolic-ref --short HEAD"
     r"|git log -1 --(?:format|pretty)=['\"]?(?:format:)?%[hH]['\"]?(?: -- [\w./-]+)?"
     r"|nproc|uname(?: -[smr])?"
@@ -228,7 +228,7 @@ def printed_name(node: Node, scope: Scope) -> Word | None:
     """What a command substitution prints: a known directory, or one name that has no slash and no dash in front."""
     source = _text(node, scope)
     inner = source[2:-1].strip() if source.startswith("$(") else ""
-    if scope.redefines or not inner or len(inner) > 64:
+    if scope.redefines or not inner or len(inner) > 64 or ".." in inner:
         return None
     if inner == "pwd":
         return scope.lookup("PWD")
@@ -237,8 +237,9 @@ def printed_name(node: Node, scope: Scope) -> Word | None:
     filtered = _FILTERED.fullmatch(inner)
     if filtered is not None:
         value = scope.lookup(filtered[2])
-        flat = value is not None and value.known and (filtered[1] == "basename" or "/" not in value.text)
-        return Word("*", glob=True) if flat and value is not None and value.text[:1] not in ("-", ".") else None
+        if value is None or not value.known or value.text[:1] in ("-", ".") or ".." in value.text:
+            return None
+        return Word("*", glob=True) if filtered[1] == "basename" or "/" not in value.text else None
     return Word("*", glob=True) if _NAMES.fullmatch(inner) else None
 
 

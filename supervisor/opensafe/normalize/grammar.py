@@ -53,9 +53,9 @@ class Text(Flow):
         """A substitution; what backquotes hide behind backslashes is taken out of them and parsed again."""
         before = self._collector.place
         since = self._collector.listed
+        self._shown = None
         text = self.source[node.start_byte : node.end_byte]
         if text[:1] == b"`" and re.search(rb"\\[`$\\\"]", text):
-            self._collector.place = before
             self._backquoted(node, text)
         else:
             feed = self._collector.listen()

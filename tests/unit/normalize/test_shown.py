@@ -16,7 +16,8 @@ from opensafe.normalize.shell import parse_shell
         ("OUT=${OUT:-/etc}; rm -rf \"$OUT\"", "deletes", "/etc"),
         ("f() { local d=$1; rm -r \"$d\"; }; f a/b", "deletes", "/workspace/a/b"),
         ("case x in a) l=a.so ;; *) l=b.so ;; esac; cat \"lib/$l\"", "reads", "/workspace/lib/*"),
-        ("v=$(sed -n 1p VERSION); cp a \"out/app-$v.txt\"", "writes", "/workspace/out/app-*.txt"),
+        ("cp a out/app-$(date +%s).txt", "writes", "/workspace/out/app-*.txt"),
+        ('x=src/a.c; cc -c "$x" -o out/$(basename "$x" .c).o', "writes", "/workspace/out/*.o"),
         ("i=1; i=$((i + 1)); cp a out/$i.txt", "writes", "/workspace/out/*.txt"),
         ("n=$(ls -t logs/*.log | head -n1); cat \"$n\"", "reads", "/workspace/logs/*.log"),
         ("trap 'rm -rf \"$t\"' EXIT\nt=$(mktemp -d)", "deletes", "/tmp/tmp.XXXXXXXXXX"),
@@ -25,7 +26,6 @@ from opensafe.normalize.shell import parse_shell
         ("pushd a > /dev/null; popd > /dev/null; cat b/c", "reads", "/workspace/b/c"),
         ("old=a.b; sed \"s/${old//./\\\\.}/c/\" f", "reads", "/workspace/f"),
         ("export D=/etc; rm -r \"$D\"", "deletes", "/etc"),
-        ("awk '{ print > (\"out/\" $1) }' f", "writes", "/workspace/out/*"),
     ],
 )  # fmt: skip
 def test_what_is_shown_is_known(text, role, path):
@@ -46,6 +46,12 @@ def test_what_is_shown_is_known(text, role, path):
         'v=$(echo x | base64 -d); cp a "b/$v"', "trap 'rm -rf \"$t\"/*' EXIT\nt=$(mktemp -d)", 'x=$(cat f); sed "$x" g',
         'v=$(cat f); sed "s/a/b/$v" g', "n=$(cat n); echo $((n + 1))", "[[ $x =~ (.*) ]]; echo $((BASH_REMATCH[1]))",
         "pushd a; popd; popd; cat b/c", ": '\necho \"'; x='a[$(id)]'; : '\"'; echo $((x))", "awk '{ print > $1 }' f",
+        "v=$(sed -n 1p VERSION); cp a \"out/app-$v.txt\"", "cat src/$(cat name.txt)", "echo x > src/$(cat name.txt)",
+        """cat src/$(awk 'BEGIN{d="."; print d d "/" d d "/etc/shadow"}')""", "cat a/$(date +..)/x",
+        'd=src/..; cat a/$(basename "$d")/etc/x', "cat a/$(git rev-parse ../../etc/x)",
+        'v=a_..; cat b/$(echo "$v" | cut -d _ -f 2)/x', "awk '{ print > (\"out/\" $1) }' f",
+        """awk -v f=../../etc/cron.d/x 'BEGIN{print "evil" > "a/" f}'""",
+        "a=$(ls -t logs/*.log | head -1); x=`python3 foo.py \\$HOME`; cat $x",
         "git bisect run sh -c \"$X\"", 'getopts a: o; eval "$OPTARG"', "cat l | xargs -n2 -I% rm %",
     ],
 )  # fmt: skip
