@@ -142,10 +142,10 @@ class Journal:
         return None
 
     def changed(self) -> asyncio.Future[None]:
-        """Done with the next write or `close`."""
+        """Done with the next write or `close`. The caller's own: giving it up takes nothing from other readers."""
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
-        return self._changed
+        return asyncio.shield(self._changed)
 
     def delivered(self) -> None:
         """A reader moved."""

@@ -184,3 +184,22 @@ async def test_of_a_program_that_is_gone_the_rest_waits_for_no_reader_and_reache
     journal.hurry()
     await writing
     assert data(await rest(reader)) == 8 * PIECE
+
+
+async def test_a_reader_that_gives_up_waiting_takes_nothing_from_the_others():
+    journal = Journal(KIB)
+    leaving, staying = journal.reader(), journal.reader()
+
+    async def wait(reader):
+        await reader.more()
+
+    waiting = [asyncio.create_task(wait(reader)) for reader in (leaving, staying)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.wait(waiting[:1])
+    leaving.close()
+    assert not waiting[1].done()
+    await journal.write(STDOUT, b"x")
+    await waiting[1]
+    journal.close()
+    assert data(await rest(staying)) == b"x"
