@@ -15,6 +15,8 @@ from opensafe.model.records import SandboxRecord
 from opensafe.state.rows import SandboxRow
 from opensafe.state.store import Store
 
+from .turns import Turns
+
 
 class Changes:
     """The turns, and the pen."""
@@ -22,23 +24,18 @@ class Changes:
     def __init__(self, log: AuditLog, store: Store) -> None:
         self._log = log
         self._store = store
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns = Turns()
         #: Set with each change: what waits for a lease to end looks again.
         self.happened = asyncio.Event()
 
     @asynccontextmanager
     async def turn(self, sandbox_id: str) -> AsyncIterator[SandboxRow]:
         """The right to change a sandbox, with the sandbox as it is now. Raises NotFound."""
-        lock = self._turns.setdefault(sandbox_id, asyncio.Lock())
-        try:
-            async with lock:
-                row = self._store.sandbox(sandbox_id)
-                if row is None:
-                    raise NotFound("no such sandbox", value=sandbox_id)
-                yield row
-        finally:
-            if not lock.locked():
-                self._turns.pop(sandbox_id, None)
+        async with self._turns.of(sandbox_id):
+            row = self._store.sandbox(sandbox_id)
+            if row is None:
+                raise NotFound("no such sandbox", value=sandbox_id)
+            yield row
 
     async def record(self, row: SandboxRow, state: str, cause: str = "", expires_us: int = 0) -> SandboxRow:
         """Put the change on record; the sandbox as it then is. Within its turn. Raises AuditError."""

@@ -8,7 +8,6 @@ again with the approval as a fact.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -25,6 +24,7 @@ from opensafe.state.rows import ReviewRow
 from opensafe.state.store import Store
 
 from .expiry import next_due
+from .turns import Turns
 
 REVIEWER: Final = "reviewer"
 VOIDED: Final = "policy changed since the review: the approval is void"
@@ -53,7 +53,7 @@ class Reviews:
         self._log = log
         self._store = store
         self._caps = caps
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns = Turns()
         self._changed = asyncio.Event()
         self._recorded = asyncio.Condition()
 
@@ -142,19 +142,12 @@ class Reviews:
         row = self._store.review(review_id)
         return row.state if row is not None else ""
 
-    @asynccontextmanager
-    async def turn(self, review_id: str) -> AsyncIterator[None]:
-        """The right to decide on a review: whoever holds it sees what the one before made of it.
+    def turn(self, review_id: str) -> asyncio.Lock:
+        """The right to decide on a review, for `async with`: whoever holds it sees what the one before made of it.
 
         Approval, rejection, expiry and voiding all take it, so a parked call ends once.
         """
-        lock = self._turns.setdefault(review_id, asyncio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked():
-                self._turns.pop(review_id, None)
+        return self._turns.of(review_id)
 
     def require(self, review_id: str) -> ReviewRow:
         """The review as it is now. Raises NotFound."""

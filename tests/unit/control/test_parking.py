@@ -82,7 +82,7 @@ async def test_a_review_can_be_decided_on_once_its_call_is_parked(tmp_path):
     await asyncio.sleep(0)  # the call's task runs until it waits for the disk
     [row] = reviews.waiting()
     turn = reviews.turn(row.review_id)
-    deciding = asyncio.create_task(turn.__aenter__())
+    deciding = asyncio.create_task(turn.acquire())
     for _ in range(10):
         await asyncio.sleep(0)
     assert not deciding.done()  # the index shows it, and it is not parked yet
@@ -91,7 +91,7 @@ async def test_a_review_can_be_decided_on_once_its_call_is_parked(tmp_path):
     await deciding
     assert live.parked
     assert store.parked(row.review_id) == b'{"command": "npm install"}'
-    await turn.__aexit__(None, None, None)
+    turn.release()
     await gate.drain(0)
     await log.close()
     engine.close()
