@@ -28,8 +28,9 @@ _verdict(family, fired, shadow) := {
 	"grant": _grant(family, action),
 	"shadow": shadow,
 } if {
-	rules := _rules(fired)
-	action := _action(rules)
+	hits := _hits(fired)
+	rules := _cut(hits)
+	action := _action(hits)
 }
 
 # METADATA
@@ -39,18 +40,18 @@ _verdict(family, fired, shadow) := {
 #   id: default.deny
 #   severity: medium
 #   threat: E5
-_rules([]) := [hit.block(
+_hits([]) := [hit.block(
 	"default.deny", "medium",
 	"no rule allows this call", _subject, "Stay within /workspace and use ordinary development programs.",
 )]
 
-# Sorted, those that allow come first, those that review last; of the latter no more are cut than must be.
-_rules(fired) := array.slice(sort(fired), 0, 64) if count(fired) > 64
+_hits(fired) := fired if fired != []
 
-_rules(fired) := fired if {
-	fired != []
-	count(fired) <= 64
-}
+# Sorted, those that allow come first, those that review last; of the latter no more are cut than must be. What is cut is
+# not shown, and decides all the same.
+_cut(hits) := array.slice(sort(hits), 0, 64) if count(hits) > 64
+
+_cut(hits) := hits if count(hits) <= 64
 
 _action(rules) := "block" if {
 	some item in rules

@@ -122,3 +122,11 @@ test_a_shadow_that_does_not_fire_changes_nothing if {
 	verdict.action == "allow"
 	verdict.shadow == []
 }
+
+test_a_block_behind_more_hits_than_are_shown if {
+	many := {{"id": $"a{i}", "action": "allow"} | some i in numbers.range(1, 70)}
+	verdict := data.opensafe.verdict.of("bash", [many, {{"id": "z", "action": "block"}}]) with input as install
+		with data.opensafe.version as sample.revision
+	verdict.action == "block"
+	count(verdict.rules) == 64
+}
