@@ -32,7 +32,6 @@ _SET_NAMES: Final = frozenset(
 _SHOPT_NAMES: Final = frozenset(
     {"nullglob", "failglob", "globstar", "extglob", "checkwinsize", "inherit_errexit", "histappend", "cmdhist"}
 )  # fmt: skip
-_DECLARES: Final = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _DECLARE_LETTERS: Final = re.compile(r"[-+][aAgpxrfF]+")
 _READ_VALUED: Final = frozenset("adinNptu")
 _EVALUATES: Final = frozenset({"wait", "compgen", "complete", "compopt", "bind", "fc", "history", "enable"})
@@ -124,10 +123,6 @@ def _declare(program: str, args: Sequence[Word], state: State) -> None:
             state.doubt(f"{program} gives a variable a subscript that runs commands")
 
 
-def _export(program: str, args: Sequence[Word], state: State) -> None:
-    _declare(program, args, state)
-
-
 def _unset(_program: str, args: Sequence[Word], state: State) -> None:
     if any(word.text != "-v" for word in args) and not any(word.text == "-v" for word in args):
         state.lose("functions")
@@ -203,7 +198,7 @@ def _hash(_program: str, args: Sequence[Word], state: State) -> None:
 
 
 _JUDGES: Final[dict[str, Callable[[str, Sequence[Word], State], None]]] = {
-    ".": _source, "[": _test, "declare": _declare, "eval": _source, "export": _export, "hash": _hash, "let": _let,
+    ".": _source, "[": _test, "declare": _declare, "eval": _source, "export": _declare, "hash": _hash, "let": _let,
     "local": _declare, "mapfile": _mapfile, "printf": _printf, "read": _read, "readarray": _mapfile,
     "readonly": _declare, "set": _set, "shift": _shift, "shopt": _shopt, "source": _source, "test": _test,
     "getopts": _getopts, "typeset": _declare, "unset": _unset,

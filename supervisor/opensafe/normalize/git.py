@@ -101,9 +101,6 @@ _SHORT_RUNS: Final[dict[str, str]] = {
     "grep": "O",
     "difftool": "x",
     "clone": "uc",
-    "ls-remote": "",
-    "fetch": "",
-    "submodule": "",
     "config": "e",
 }
 _SHORT_WRITES: Final[dict[str, str]] = {"format-patch": "o", "archive": "o", "config": "f"}

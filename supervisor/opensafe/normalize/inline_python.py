@@ -58,7 +58,6 @@ _RUN_TEXT: Final = {
 }
 _LISTS: Final = frozenset({"enumerate", "filter", "list", "reversed", "set", "sorted", "tuple", "zip"})
 _GLOBS: Final = frozenset({"glob.glob", "glob.iglob"})
-_NAMES_OF: Final = frozenset({"os.listdir", "os.scandir"})
 #: Functions by their full name: the roles of their arguments, in order.
 _FILES: Final[dict[str, tuple[Role | None, ...]]] = {
     "os.remove": ("delete",), "os.unlink": ("delete",), "os.rmdir": ("delete",), "os.removedirs": ("delete",),
@@ -85,7 +84,6 @@ _METHODS: Final[dict[str, tuple[Role | None, Role | None]]] = {
 }  # fmt: skip
 #: Methods that delete, change or write: nothing else may be done with them but to call them.
 _ACTS: Final = frozenset({"rmdir", "unlink", "write_bytes", "write_text"})
-_MAY_BE_NONE: Final = frozenset({"to_csv", "to_json", "to_html", "to_markdown"})  # without a path they give text
 
 
 class _NotModelledError(Exception):
@@ -155,7 +153,6 @@ class _Reader:
                 for alias in names:
                     _require(alias.name != "*")
                     full = f"{module}.{alias.name}"
-                    _require(_module(full) if full in sys.stdlib_module_names else True)
                     self._member(module, alias.name)
                     self._modules[alias.asname or alias.name] = full
             case ast.ImportFrom():
@@ -327,7 +324,7 @@ class _Reader:
             own, first = _METHODS[short]
             if own is not None and not (full and full.partition(".")[0] in self._modules.values()):
                 self._use(own, base)
-            if first is not None and (args or short not in _MAY_BE_NONE) and args:
+            if first is not None and args:
                 self._use(first, args[0])
         elif short == "open" and not full:
             self._opened(base, args[0] if args else None, node)

@@ -16,7 +16,6 @@ _NAME: Final = re.compile(rb"(?<!-type )(?<!\w-)(?<![./\\])(?<!\s-(?=[a-zA-Z][\s
 _PLAIN: Final = re.compile(
     rb"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:\}|[%#/^,]|:[0-9 ]|:?[-+][\w.,/:+-]*\}))"
 )
-_TOLD_WORD: Final = _NAME
 _SAME: Final = re.compile(rb"\b([A-Za-z_]\w*)=\"?\$\{?\1\}?\"?(?=[\s;&|)]|\Z)")
 _NUMERIC_VALUE: Final = (
     rb"-?[0-9]{1,18}(?=[\s;&|)]|\Z)|\$(?:SECONDS|EPOCHSECONDS|RANDOM)(?=[\s;&|)]|\Z)|\$\(\(|\$\{#[A-Za-z_@*][A-Za-z0-9_]*(?:\[[@*]\])?\}(?=[\s;&|)]|\Z)|\$[#?$!](?=[\s;&|)]|\Z)"
@@ -188,6 +187,6 @@ class Names:
             counts.subtract(plain or braced for plain, braced in _PLAIN.findall(self.source))
             counts.subtract(_SAME.findall(self.source))
             for told in self.printed_texts():
-                counts.subtract(_TOLD_WORD.findall(told))
+                counts.subtract(_NAME.findall(told))
             self._mentions = counts
         return self._mentions[name.encode()]

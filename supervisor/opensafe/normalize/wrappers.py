@@ -106,7 +106,6 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
     "npx": _Wrapper("pcw", "yq", "package call workspace", "yes no no-install offline quiet", keeps=True),
     "bunx": _Wrapper(keeps=True),
     "pipx": _Wrapper(keeps=True, skip=1),
-    "poetry": _Wrapper(keeps=True, skip=1),
     "watch": _Wrapper("nq", "bcdegtpxwrC", "interval", "differences color no-title", keeps=True),
 }  # fmt: skip
 
