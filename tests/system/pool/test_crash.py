@@ -1,5 +1,6 @@
 """A warden that is killed while it keeps or claims cells leaves nothing after the next start."""
 
+import json
 import pathlib
 import signal
 import subprocess
@@ -25,15 +26,23 @@ def die_at(host, step):
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 
+def cells(host):
+    """Under which ids cells were made so far."""
+    entries = map(json.loads, (host.layout.state / "ledger.jsonl").read_text().splitlines())
+    return {entry["sandbox_id"] for entry in entries if entry["kind"] == "pool"}
+
+
 @pytest.mark.parametrize("step", STEPS)
 async def test_r45_a_warden_killed_at_any_step_of_the_pool_leaves_nothing(host, pool, step):
     die_at(host, step)
     if step != "a cell's entry":
         assert host.leftovers() != []  # the control: there was something to remove
+    before = cells(host)
+    assert before != set()
     tenants = await pool({"ready": 1})
-    before = {entry["sandbox_id"] for entry in tenants.ledger("pool")}
     await tenants.filled()
     assert len(tenants.containers()) == 1
+    assert not before & tenants.containers()
     made = await tenants.create(require_warm=True)
-    assert tenants.cell_of(made) not in before - tenants.containers()
+    assert tenants.cell_of(made) not in before
     assert (await tenants.in_(made).run(*PROBE)).ended.value == 0
