@@ -201,7 +201,7 @@ def test_fs06_swapping_a_directory_for_a_symlink_meanwhile_never_gets_out(write,
         stop.set()
         swapper.join()
     assert seen <= {OK, OUTSIDE, NOT_FOUND, OTHER}
-    assert OK in seen
+    assert {OK, OUTSIDE} <= seen  # both were met, so there was a race
     assert outside_is_untouched(tree)
 
 

@@ -296,7 +296,7 @@ def test_r36_g39_swapping_a_directory_meanwhile_never_gets_out(file, tree):
         stop.set()
         swapper.join()
     assert seen <= {OK, OUTSIDE, NOT_FOUND, OTHER}
-    assert OK in seen
+    assert {OK, OUTSIDE} <= seen  # both were met, so there was a race
     assert untouched(tree)
 
 
