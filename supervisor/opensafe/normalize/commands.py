@@ -12,6 +12,7 @@ from opensafe.errors import RequestError
 from opensafe.model.facts import Command, HostFact, Redirect
 
 from .builtins import judge_builtin
+from .directories import join
 from .environment import changes_behaviour
 from .interpreters import file_uses, here_uses, is_interpreter, reads_here
 from .made import Made, Step
@@ -28,7 +29,6 @@ MAX_COMMANDS: Final = 512
 MAX_TARGETS: Final = 2048
 MAX_REASONS: Final = 16
 _MAX_DEPTH: Final = 12
-_MAX_CWDS: Final = 8
 #: A wrapper by name or out of the system's directories; one from elsewhere is a program of its own.
 _IN_PLACE: Final = re.compile(r"(?:/(?:usr/(?:local/)?)?s?bin/)?[^/]*")
 _PROC_ROOT: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/root/(.+)")
@@ -502,7 +502,7 @@ class Collector:
         if program == "pushd" and not self.repeats and self.cwds is not None:
             self._stack.append(self.cwds)
         self.if_ok = moved
-        self.cwds = None if moved is None or self.cwds is None else _merged(self.cwds, moved)
+        self.cwds = join(self.cwds, moved)
 
     def _moved(self, word: Word) -> tuple[str, ...] | None:
         text = word.fixed()
@@ -511,7 +511,7 @@ class Collector:
         if self.cwds is None and text[0] != "/":
             return None
         try:
-            return _merged((), [resolve(text, cwd) for cwd in self.cwds or ("/",)])
+            return join((), [resolve(text, cwd) for cwd in self.cwds or ("/",)])
         except RequestError:
             return None
 
@@ -520,8 +520,3 @@ def runs_in_subscript(text: str) -> bool:
     """Whether arithmetic on `text` may run a command: `a[$(…)]`."""
     _, bracket, after = text.partition("[")
     return bool(bracket) and ("$(" in after or "`" in after)
-
-
-def _merged(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...] | None:
-    merged = tuple(dict.fromkeys((*first, *second)))
-    return merged if len(merged) <= _MAX_CWDS else None

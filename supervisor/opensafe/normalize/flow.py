@@ -9,11 +9,12 @@ from tree_sitter import Node
 from .assignments import Assignments
 from .builtins import is_builtin
 from .commands import Simple
+from .directories import join
 from .environment import changes_behaviour
 from .expansions import descend, is_plain_arithmetic
 from .gaps import check_gaps
 from .redirections import read_redirect
-from .syntax import at_top, join
+from .syntax import at_top
 from .word import REF, UNKNOWN, Word
 from .words import read_words
 from .wrappers import peel

@@ -1,7 +1,6 @@
 """Small questions about nodes of the grammar and what they say."""
 
 import re
-from collections.abc import Iterable
 
 from tree_sitter import Node
 
@@ -30,13 +29,6 @@ def at_top(node: Node) -> bool:
     if parent is not None and parent.type == "redirected_statement" and node.type == "list":  # the last one's
         return at_top(parent)
     return parent is not None and parent.type == "program"
-
-
-def join(first: Iterable[str] | None, second: Iterable[str] | None) -> tuple[str, ...] | None:
-    if first is None or second is None:
-        return None
-    joined = tuple(dict.fromkeys((*first, *second)))
-    return joined if len(joined) <= 8 else None
 
 
 def leaves(statement: bytes) -> bool:
