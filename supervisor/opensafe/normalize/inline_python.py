@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from .environment import GUEST_ENV
 from .literals import names_file
+from .modelled import NotModelledError, require
 from .options import Role, Use
 from .python_names import (
     ATTRIBUTES,
@@ -86,10 +87,6 @@ _METHODS: Final[dict[str, tuple[Role | None, Role | None]]] = {
 _ACTS: Final = frozenset({"rmdir", "unlink", "write_bytes", "write_text"})
 
 
-class _NotModelledError(Exception):
-    """The code may do more than compute and use files."""
-
-
 def python_uses(code: str) -> list[Use] | None:
     """The files that the code reads, writes and deletes; None where it may do more, or is no Python."""
     try:
@@ -97,13 +94,8 @@ def python_uses(code: str) -> list[Use] | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
         return _Reader(tree).uses()
-    except (SyntaxError, ValueError, RecursionError, MemoryError, _NotModelledError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, NotModelledError):
         return None
-
-
-def _require(condition: object) -> None:
-    if not condition:
-        raise _NotModelledError
 
 
 class _Reader:
@@ -127,8 +119,8 @@ class _Reader:
             self._check(node, bases)
             if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called:
                 self._uncalled(node)
-        _require(not self._unknown.get("delete") and not self._unknown.get("text"))
-        _require(not (self._unknown and self._decodes))
+        require(not self._unknown.get("delete") and not self._unknown.get("text"))
+        require(not (self._unknown and self._decodes))
         found = [*self._uses]
         for text in self._literals:
             found.append(Use("read", Word(text)))
@@ -144,19 +136,19 @@ class _Reader:
         match node:
             case ast.Import(names=names):
                 for alias in names:
-                    _require(_module(alias.name))
+                    require(_module(alias.name))
                     self._modules[alias.asname or alias.name.partition(".")[0]] = (
                         alias.name if alias.asname else alias.name.partition(".")[0]
                     )
             case ast.ImportFrom(module=module, names=names, level=0) if module is not None:
-                _require(_module(module))
+                require(_module(module))
                 for alias in names:
-                    _require(alias.name != "*")
+                    require(alias.name != "*")
                     full = f"{module}.{alias.name}"
                     self._member(module, alias.name)
                     self._modules[alias.asname or alias.name] = full
             case ast.ImportFrom():
-                raise _NotModelledError
+                raise NotModelledError
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     self._target(target, value, each=False)
@@ -209,22 +201,22 @@ class _Reader:
     def _check(self, node: ast.AST, bases: set[int]) -> None:
         match node:
             case ast.Name(id=name):
-                _require(name not in BANNED_NAMES and (not name.startswith("__") or name in HARMLESS_NAMES))
+                require(name not in BANNED_NAMES and (not name.startswith("__") or name in HARMLESS_NAMES))
                 module = self._modules.get(name)
                 if module is not None and module in MEMBERS:
-                    _require(id(node) in bases)
+                    require(id(node) in bases)
             case ast.Attribute(value=base, attr=attribute):
                 self._member(self._full(base), attribute)
-                _require(attribute != "__class__" or self._only_named(node))
+                require(attribute != "__class__" or self._only_named(node))
                 self._decodes |= attribute in DECODERS
             case ast.Constant(value=str(text)):
-                _require({*_DUNDER.findall(text)} <= HARMLESS_NAMES)
-                _require(text not in BANNED_ATTRIBUTES or "inspect" not in self._modules.values())
+                require({*_DUNDER.findall(text)} <= HARMLESS_NAMES)
+                require(text not in BANNED_ATTRIBUTES or "inspect" not in self._modules.values())
                 self._literal(text)
             case ast.Subscript(value=base, ctx=ast.Store()) if self._full(base) == "sys.path":
-                raise _NotModelledError
+                raise NotModelledError
             case ast.Subscript(slice=ast.Constant(value=str(key))):
-                _require(key not in BANNED_ATTRIBUTES)
+                require(key not in BANNED_ATTRIBUTES)
             case ast.Slice(step=ast.expr()):
                 self._decodes = True
             case ast.JoinedStr() | ast.BinOp(op=ast.Add() | ast.Mod() | ast.Div() | ast.Mult()):
@@ -239,11 +231,11 @@ class _Reader:
     def _uncalled(self, node: ast.Name | ast.Attribute) -> None:
         """Raises where a function that uses files is kept for later, so that its arguments are not seen."""
         full = self._full(node)
-        _require(full not in _ONLY_CALLED and full not in _OPENERS and full != "os.chmod")
-        _require("delete" not in _FILES.get(full, ()) and "write" not in _FILES.get(full, ()))
-        _require(not (isinstance(node, ast.Attribute) and node.attr in _ACTS))
+        require(full not in _ONLY_CALLED and full not in _OPENERS and full != "os.chmod")
+        require("delete" not in _FILES.get(full, ()) and "write" not in _FILES.get(full, ()))
+        require(not (isinstance(node, ast.Attribute) and node.attr in _ACTS))
         if full == "sys.path" and isinstance(node.ctx, ast.Store):
-            raise _NotModelledError
+            raise NotModelledError
 
     def _only_named(self, node: ast.Attribute) -> bool:
         """`x.__class__` is for its name alone."""
@@ -255,17 +247,17 @@ class _Reader:
     def _member(self, base: str, name: str) -> None:
         """Raises unless `name` may be looked up in `base` (a full name, "" for what is none)."""
         if base in MEMBERS:
-            _require(name in MEMBERS[base])
+            require(name in MEMBERS[base])
             return
-        _require(name not in BANNED_ATTRIBUTES and name not in FRAMES)
-        _require(base not in _RUN_TEXT or name in _RUN_TEXT[base])
+        require(name not in BANNED_ATTRIBUTES and name not in FRAMES)
+        require(base not in _RUN_TEXT or name in _RUN_TEXT[base])
         if name.startswith("_"):
-            _require(name in HARMLESS_NAMES or base.partition(".")[0] not in sys.stdlib_module_names)
-            _require(not name.startswith("__") or name in SPECIAL or not name.endswith("__") or name in HARMLESS_NAMES)
-            _require(name not in _LOOKS_BEHIND and name.lstrip("_") not in sys.stdlib_module_names)
+            require(name in HARMLESS_NAMES or base.partition(".")[0] not in sys.stdlib_module_names)
+            require(not name.startswith("__") or name in SPECIAL or not name.endswith("__") or name in HARMLESS_NAMES)
+            require(name not in _LOOKS_BEHIND and name.lstrip("_") not in sys.stdlib_module_names)
         elif name in sys.stdlib_module_names:
-            _require(name in MODULES or name in ATTRIBUTES)
-            _require(name not in MEMBERS or f"{base}.{name}" in MODULES)
+            require(name in MODULES or name in ATTRIBUTES)
+            require(name not in MEMBERS or f"{base}.{name}" in MODULES)
 
     def _literal(self, text: str) -> None:
         if names_file(text):
@@ -281,14 +273,14 @@ class _Reader:
         base = node.func.value if isinstance(node.func, ast.Attribute) else _UNKNOWN_EXPR
         self._decodes |= full in DECODERS
         safe = {keyword.arg: keyword.value for keyword in node.keywords}
-        _require("allow_pickle" not in safe or _is(safe["allow_pickle"], value=False))
-        _require(full != "torch.load" or _is(safe.get("weights_only"), value=True))
-        _require(
+        require("allow_pickle" not in safe or _is(safe["allow_pickle"], value=False))
+        require(full != "torch.load" or _is(safe.get("weights_only"), value=True))
+        require(
             short not in ("run", "runctx", "runcall")
             or not {"cProfile", "profile"} & set(self._modules.values())
             or full in ("cProfile.run", "profile.run")
         )
-        _require(
+        require(
             short not in ("eval", "query")
             or not any(_CALLS.search(word.text) for arg in args for word in self._values(arg))
         )
@@ -296,21 +288,21 @@ class _Reader:
             base, args, full = args[0], args[1:], ""
         if full in ("getattr", "hasattr", "setattr", "delattr"):
             name = args[1] if len(args) > 1 else None
-            _require(full == "hasattr" or (isinstance(name, ast.Constant) and isinstance(name.value, str)))
+            require(full == "hasattr" or (isinstance(name, ast.Constant) and isinstance(name.value, str)))
             if isinstance(name, ast.Constant):
                 self._member(self._full(args[0]), str(name.value))
         elif full in ("timeit.timeit", "timeit.repeat", "cProfile.run", "profile.run"):
             for value in [*args, *(keyword.value for keyword in node.keywords)]:
                 self._code(value)
         elif full in ("importlib.import_module", "runpy.run_module"):
-            _require(args and isinstance(args[0], ast.Constant) and _module(str(args[0].value)))
+            require(args and isinstance(args[0], ast.Constant) and _module(str(args[0].value)))
         elif full == "importlib.util.spec_from_file_location":
-            _require(len(args) > 1)
+            require(len(args) > 1)
             self._use("text", args[1])
         elif full.startswith("sys.path."):
             for value in args:
                 for word in self._values(value):
-                    _require(".." not in word.text and re.match(r"/workspace(/|$)|[^/~]|$", word.text))
+                    require(".." not in word.text and re.match(r"/workspace(/|$)|[^/~]|$", word.text))
         elif full in _OPENERS:
             self._opened(args[0] if args else _keyword(node, "file"), args[1] if len(args) > 1 else None, node)
         elif full in _FILES:
@@ -318,7 +310,7 @@ class _Reader:
                 if role is not None:
                     self._use(role, value)
         elif full == "os.chmod":
-            _require(len(args) > 1 and _plain_mode(args[1]))
+            require(len(args) > 1 and _plain_mode(args[1]))
             self._use("write", args[0])
         elif short in _METHODS:
             own, first = _METHODS[short]
@@ -332,7 +324,7 @@ class _Reader:
             self._use("delete", base)
             self._use("write", args[0])
         elif short == "chmod":
-            _require(args and _plain_mode(args[0]))
+            require(args and _plain_mode(args[0]))
             self._use("write", base)
         if short in _STR_METHODS or full in _JOINS:
             for word in self._values(node):
@@ -343,10 +335,10 @@ class _Reader:
         """A text that is run as code, or a function that is called."""
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             inner = python_uses(value.value)
-            _require(inner is not None)
+            require(inner is not None)
             self._uses.update(dict.fromkeys(inner or ()))
         else:
-            _require(isinstance(value, ast.Lambda | ast.Constant) or self._full(value) in self._functions())
+            require(isinstance(value, ast.Lambda | ast.Constant) or self._full(value) in self._functions())
 
     def _functions(self) -> set[str]:
         return {node.name for node in self._nodes if isinstance(node, ast.FunctionDef)} | set(self._modules.values())
@@ -369,7 +361,7 @@ class _Reader:
                 if text and text != ":memory:":
                     self._uses[Use(role, word)] = None
             elif re.search(r"(?:\A|/)\.[^./][^/]*\0|(?:\A|/)\.\0", text):
-                raise _NotModelledError  # the rest of a hidden file's name
+                raise NotModelledError  # the rest of a hidden file's name
             elif text[0] != HOLE and "/" in text.partition(HOLE)[0] and role != "text":
                 self._uses[Use(role, Word(text.replace(HOLE, "*"), glob=True))] = None
             else:
@@ -380,10 +372,10 @@ class _Reader:
         bound = self._bound.get(path.id, []) if isinstance(path, ast.Name) else []
         for node in [part for tree in (path, *(value for value, _ in bound)) for part in ast.walk(tree)]:
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-                _require(any(HOLE in word.text for word in self._values(node.value)))
+                require(any(HOLE in word.text for word in self._values(node.value)))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
                 empty = isinstance(node.func.value, ast.Constant) and node.func.value.value in ("", "/")
-                _require(not empty or all(HOLE not in word.text for word in self._values(node)))
+                require(not empty or all(HOLE not in word.text for word in self._values(node)))
 
     # Values
 

@@ -10,21 +10,17 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from .interpreters import is_interpreter
+from .name_lists import names
 from .word import HOLE, NUMBER, Word
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 #: What a decoder makes shows nothing of its source; what a filter makes shows some of it.
-_DECODERS: Final = _words(
+_DECODERS: Final = names(
     """
     7z 7za age base32 base64 basenc brotli bunzip2 bzcat bzip2 dd fromdos funzip gpg gpg2 gunzip gzip hexdump iconv lz4
     lz4cat lzcat lzma openssl od qprint recode rev tr uncompress uudecode unlzma unxz unzstd xxd xz xzcat zcat zstd
     zstdcat"""
 )
-_FILTERS: Final = _words(
+_FILTERS: Final = names(
     """
     awk column comm cpp csplit cut envsubst expand fmt fold gawk gojq grep egrep fgrep head join jq m4 mawk nawk nl
     paste rg sed shuf sort split sqlite3 strings tac tail uniq xmllint yq"""

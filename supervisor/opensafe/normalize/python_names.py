@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from .name_lists import names
 
 #: Modules that compute, read and write files, or call what the code gives them.
-MODULES: Final = _words(
+MODULES: Final = names(
     """__future__ abc argparse array ast base64 binascii bisect bz2 calendar cmath codecs collections
     collections.abc colorsys concurrent.futures configparser contextlib contextvars copy cProfile csv
     dataclasses datetime decimal difflib dis doctest email email.message email.utils encodings enum errno
@@ -29,7 +26,7 @@ MODULES: Final = _words(
 #: Modules of which only some members may be used, under no name of their own but as `module.member`.
 MEMBERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        name: _words(members)
+        name: names(members)
         for name, members in {
             "sys": """argv base_exec_prefix base_prefix byteorder builtin_module_names executable exit exc_info
                 exec_prefix flags float_info getdefaultencoding getfilesystemencoding getrecursionlimit
@@ -69,36 +66,36 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 #: Parts of harmless modules that are not.
-SUBMODULES: Final = _words(
+SUBMODULES: Final = names(
     "concurrent.futures.process logging.config logging.handlers xml.sax.expatreader wsgiref.simple_server"
 )
 #: Modules of others that talk, start programs or load code.
-FOREIGN: Final = _words(
+FOREIGN: Final = names(
     """aiohttp asyncpg boto boto3 botocore cffi cloudpickle dill dns docker execnet fabric grpc gevent httplib2
     httpx invoke joblib mako kubernetes ldap3 mechanize mysql netmiko paramiko pexpect pip playwright plumbum psycopg
     psycopg2 ptyprocess pwn pycurl pymongo pymysql redis requests scapy scrapy selenium setuptools sh
     smbprotocol telethon tornado twisted urllib3 websocket websockets zmq"""
 )
-BANNED_NAMES: Final = _words(
+BANNED_NAMES: Final = names(
     "eval exec compile __import__ globals locals vars breakpoint input __builtins__ __loader__ __spec__"
 )
-HARMLESS_NAMES: Final = _words(
+HARMLESS_NAMES: Final = names(
     "__version__ __file__ __name__ __doc__ __path__ __all__ __len__ __main__ __init__ __pycache__ __init_subclass__ "
     "__annotations__ __module__ __qualname__ __tests__ __mocks__ __snapshots__ __author__ __future__ __slots__"
 )
 #: Names between double underlines that are methods a class may define or call.
-SPECIAL: Final = _words(
+SPECIAL: Final = names(
     """__add__ __bool__ __call__ __class__ __contains__ __enter__ __eq__ __exit__ __float__ __ge__ __getitem__
     __gt__ __hash__ __init__ __int__ __iter__ __le__ __lt__ __missing__ __mul__ __ne__ __next__ __post_init__
     __repr__ __setitem__ __str__ __sub__ __table__ __tablename__ __mapper__ __fields__ __dataclass_fields__
     __members__ __cause__ __context__ __traceback__ __args__ __origin__ __metadata__"""
 )
 #: Names of the library's modules that are names of much else as well.
-ATTRIBUTES: Final = _words(
+ATTRIBUTES: Final = names(
     """array calendar cmd code codecs copy email http math numbers platform profile queue resource sched secrets
     select signal site stat statistics string struct symbol test time token trace types typing uuid zipfile"""
 )
-BANNED_ATTRIBUTES: Final = _words(
+BANNED_ATTRIBUTES: Final = names(
     """system popen spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe posix_spawn posix_spawnp
     check_call check_output getoutput getstatusoutput Popen execl execle execlp execlpe execv execve execvp
     execvpe fork forkpty openpty urlopen urlretrieve symlink symlink_to hardlink_to link_to eval_code
@@ -109,11 +106,11 @@ BANNED_ATTRIBUTES: Final = _words(
     killpg modules builtins __subclasses__ UnsafeLoader FullLoader CLoader Loader unsafe_load_all full_load_all
     Unpickler ctypeslib f2py distutils sympify parse_expr"""
 )
-FRAMES: Final = _words(
+FRAMES: Final = names(
     "f_globals f_builtins f_locals f_back tb_frame gi_frame cr_frame ag_frame gi_code f_code currentframe"
 )
 #: What makes a text out of what does not show it.
-DECODERS: Final = _words(
+DECODERS: Final = names(
     """chr bytes bytearray fromhex b64decode b32decode b16decode a85decode b85decode unhexlify a2b_hex a2b_base64
     decode decodebytes standard_b64decode urlsafe_b64decode decompress translate maketrans unquote unquote_plus
     base64.b64decode binascii.unhexlify codecs.decode"""
