@@ -159,6 +159,8 @@ def _each_named(texts: Sequence[str]) -> bool:
 
 def find_commands(words: Sequence[Word]) -> tuple[list[Sequence[Word]], bool]:
     """The argv of every `-exec`, `{}` standing for something below the roots; whether one runs elsewhere."""
+    if _RUNS.isdisjoint(word.text for word in words[1:]):
+        return [], False
     roots = find_items(words[1:])
     if len(roots) > _MAX_ROOTS:
         roots = [UNKNOWN]
