@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from .inline import code_uses
@@ -66,6 +67,7 @@ def is_interpreter(program: str) -> bool:
     return _of(program) is not None
 
 
+@lru_cache(64)  # a few names, each asked for several times; the longest is of 128 KiB
 def _of(program: str) -> _Interpreter | None:
     if _PYTHONS.fullmatch(program):
         return _PYTHON
@@ -158,7 +160,7 @@ def file_uses(program: str, text: str) -> Iterator[Use]:
 
 def module_of(program: str, words: Sequence[Word]) -> Sequence[Word] | None:
     """What `python -m NAME …` runs, where NAME is a program of its own as well."""
-    if not _PYTHONS.fullmatch(program):
+    if _of(program) is not _PYTHON:
         return None
     _, rest, module = _cut(_PYTHON, words[1:])
     if module is not None and module.text in _PROGRAMS:
@@ -194,6 +196,8 @@ def _cut(kind: _Interpreter, args: Sequence[Word]) -> tuple[Sequence[Word], Sequ
     return args, (), None
 
 
+_TIMEIT: Final = table("-hpvr n: r: s: u: number: repeat: setup: process verbose unit: help")
+_PROFILE: Final = table("o:w outfile:w s: sort: m: help")
 _WRITING: Final = {"zipfile": ("-c", "--create", "-e", "--extract"), "tarfile": ("-c", "--create", "-e", "--extract")}
 _READING: Final = frozenset(
     {"ast", "dis", "tokenize", "py_compile", "compileall", "doctest", "tabnanny", "pyclbr", "base64", "gzip"}
@@ -223,16 +227,14 @@ def _module(module: Word, args: Sequence[Word]) -> Iterator[Use]:
         yield from (Use("read", word) for word in files[:1])
         yield from (Use("write", word) for word in files[1:])
     elif name == "timeit":
-        known = table("-hpvr n: r: s: u: number: repeat: setup: process verbose unit: help")
-        parsed = read_options(args, known, first_ends=True)
-        yield from parsed.uses(known)
+        parsed = read_options(args, _TIMEIT, first_ends=True)
+        yield from parsed.uses(_TIMEIT)
         codes = [value for option, value in parsed.options if option in ("s", "setup") and value is not None]
         for code in [*codes, *parsed.operands]:
             yield from code_uses("python", code)
     elif name in ("cProfile", "profile"):
-        known = table("o:w outfile:w s: sort: m: help")
-        parsed = read_options(args, known, first_ends=True)
-        yield from parsed.uses(known)
+        parsed = read_options(args, _PROFILE, first_ends=True)
+        yield from parsed.uses(_PROFILE)
         yield from (Use("text", word) for word in parsed.operands[:1])
     else:
         yield from path_like(args)

@@ -38,75 +38,82 @@ class Peeled(NamedTuple):
 
 
 class _Wrapper(NamedTuple):
-    """The options of a wrapper: letters and long names with and without value; operands before the command."""
+    """The options of a wrapper, and how many operands stand before the command."""
 
-    valued: str = ""
-    flags: str = ""
-    long_valued: str = ""
-    long_flags: str = ""
+    table: Table
     skip: int = 0
     assigns: bool = False
     keeps: bool = False
 
-    def table(self) -> Table:
-        """The same as a table of options."""
-        short = {**dict.fromkeys(self.flags, ""), **dict.fromkeys(self.valued, ":")}
-        long = {**dict.fromkeys(self.long_flags.split(), ""), **dict.fromkeys(self.long_valued.split(), ":")}
-        return Table(short, long)
+
+def _wrapper(
+    valued: str = "",
+    flags: str = "",
+    long_valued: str = "",
+    long_flags: str = "",
+    *,
+    skip: int = 0,
+    assigns: bool = False,
+    keeps: bool = False,
+) -> _Wrapper:
+    """A wrapper by the letters and long names of its options with and without value."""
+    short = {**dict.fromkeys(flags, ""), **dict.fromkeys(valued, ":")}
+    long = {**dict.fromkeys(long_flags.split(), ""), **dict.fromkeys(long_valued.split(), ":")}
+    return _Wrapper(Table(short, long), skip, assigns, keeps)
 
 
 _WRAPPERS: Final[dict[str, _Wrapper]] = {
-    "sudo": _Wrapper(
+    "sudo": _wrapper(
         "ugprtCDRTUh", "AbBEHKknPSsiv", "user group prompt role type close-from chdir chroot command-timeout "
         "other-user host", "preserve-env login shell non-interactive background set-home stdin askpass", assigns=True,
     ),
-    "doas": _Wrapper("uC", "Lns"),
-    "env": _Wrapper("uCSa", "0iv", "unset chdir split-string argv0", "ignore-environment null debug", assigns=True),
-    "timeout": _Wrapper("ks", "vfp", "kill-after signal", "preserve-status foreground verbose", skip=1),
-    "nohup": _Wrapper(),
-    "nice": _Wrapper("n", "0123456789", "adjustment"),
-    "ionice": _Wrapper("cn", "t", "class classdata", "ignore"),
-    "stdbuf": _Wrapper("ioe", "", "input output error"),
-    "setsid": _Wrapper("", "cfw", "", "ctty fork wait"),
-    "time": _Wrapper("fo", "pavq", "format output", "portability append verbose quiet", assigns=True),
-    "command": _Wrapper("", "p"),
-    "builtin": _Wrapper(),
-    "exec": _Wrapper("a", "cl"),
-    "coproc": _Wrapper(),
-    "taskset": _Wrapper("", "a", skip=1),
-    "chrt": _Wrapper("TPD", "abdfiroR", skip=1),
-    "setarch": _Wrapper("", "BFILRSTXZ3v", "", "addr-no-randomize 3gb", skip=1),
-    "linux32": _Wrapper("", "BFILRSTXZ3v"),
-    "linux64": _Wrapper("", "BFILRSTXZ3v"),
-    "unbuffer": _Wrapper("", "p"),
-    "fakeroot": _Wrapper("lfsbi", "u"),
-    "torsocks": _Wrapper(keeps=True),
-    "proxychains": _Wrapper("f", "q", keeps=True),
-    "proxychains4": _Wrapper("f", "q", keeps=True),
-    "busybox": _Wrapper(keeps=True),
-    "toybox": _Wrapper(keeps=True),
-    "chroot": _Wrapper("", "", "userspec groups", "skip-chdir", skip=1, keeps=True),
-    "unshare": _Wrapper("SGRw", "mnpuiUCTfrc", "", "fork mount-proc map-root-user pid mount net user", keeps=True),
-    "nsenter": _Wrapper("tSGrw", "amuinpUCTFZ", "target", "all mount uts ipc net pid user cgroup", keeps=True),
-    "setpriv": _Wrapper("", "", "reuid regid groups inh-caps", "no-new-privs clear-groups init-groups", keeps=True),
-    "pkexec": _Wrapper("", "", "user", "disable-internal-agent", keeps=True),
-    "run0": _Wrapper("uDg", "", "user chdir group", keeps=True),
-    "strace": _Wrapper("eoOpPsSuEabI", "cCdfFhiknqrtTvVxyYzZ", keeps=True),
-    "ltrace": _Wrapper("aADeFlnopsuwx", "bcCfhiLrStTV", keeps=True),
-    "prlimit": _Wrapper(keeps=True),
-    "numactl": _Wrapper(keeps=True),
-    "systemd-run": _Wrapper("pEHMu", "Gtqdr", "property setenv unit uid gid", "user scope pty pipe wait", keeps=True),
-    "bwrap": _Wrapper(keeps=True),
-    "firejail": _Wrapper(keeps=True),
-    "dbus-run-session": _Wrapper(keeps=True),
-    "xvfb-run": _Wrapper("efnps", "al", keeps=True),
-    "ssh-agent": _Wrapper("aEt", "cDdks", keeps=True),
-    "sshpass": _Wrapper("fdpP", "ev"),
-    "entr": _Wrapper("", "acdnprsxz", keeps=True),
-    "npx": _Wrapper("pcw", "yq", "package call workspace", "yes no no-install offline quiet", keeps=True),
-    "bunx": _Wrapper(keeps=True),
-    "pipx": _Wrapper(keeps=True, skip=1),
-    "watch": _Wrapper("nq", "bcdegtpxwrC", "interval", "differences color no-title", keeps=True),
+    "doas": _wrapper("uC", "Lns"),
+    "env": _wrapper("uCSa", "0iv", "unset chdir split-string argv0", "ignore-environment null debug", assigns=True),
+    "timeout": _wrapper("ks", "vfp", "kill-after signal", "preserve-status foreground verbose", skip=1),
+    "nohup": _wrapper(),
+    "nice": _wrapper("n", "0123456789", "adjustment"),
+    "ionice": _wrapper("cn", "t", "class classdata", "ignore"),
+    "stdbuf": _wrapper("ioe", "", "input output error"),
+    "setsid": _wrapper("", "cfw", "", "ctty fork wait"),
+    "time": _wrapper("fo", "pavq", "format output", "portability append verbose quiet", assigns=True),
+    "command": _wrapper("", "p"),
+    "builtin": _wrapper(),
+    "exec": _wrapper("a", "cl"),
+    "coproc": _wrapper(),
+    "taskset": _wrapper("", "a", skip=1),
+    "chrt": _wrapper("TPD", "abdfiroR", skip=1),
+    "setarch": _wrapper("", "BFILRSTXZ3v", "", "addr-no-randomize 3gb", skip=1),
+    "linux32": _wrapper("", "BFILRSTXZ3v"),
+    "linux64": _wrapper("", "BFILRSTXZ3v"),
+    "unbuffer": _wrapper("", "p"),
+    "fakeroot": _wrapper("lfsbi", "u"),
+    "torsocks": _wrapper(keeps=True),
+    "proxychains": _wrapper("f", "q", keeps=True),
+    "proxychains4": _wrapper("f", "q", keeps=True),
+    "busybox": _wrapper(keeps=True),
+    "toybox": _wrapper(keeps=True),
+    "chroot": _wrapper("", "", "userspec groups", "skip-chdir", skip=1, keeps=True),
+    "unshare": _wrapper("SGRw", "mnpuiUCTfrc", "", "fork mount-proc map-root-user pid mount net user", keeps=True),
+    "nsenter": _wrapper("tSGrw", "amuinpUCTFZ", "target", "all mount uts ipc net pid user cgroup", keeps=True),
+    "setpriv": _wrapper("", "", "reuid regid groups inh-caps", "no-new-privs clear-groups init-groups", keeps=True),
+    "pkexec": _wrapper("", "", "user", "disable-internal-agent", keeps=True),
+    "run0": _wrapper("uDg", "", "user chdir group", keeps=True),
+    "strace": _wrapper("eoOpPsSuEabI", "cCdfFhiknqrtTvVxyYzZ", keeps=True),
+    "ltrace": _wrapper("aADeFlnopsuwx", "bcCfhiLrStTV", keeps=True),
+    "prlimit": _wrapper(keeps=True),
+    "numactl": _wrapper(keeps=True),
+    "systemd-run": _wrapper("pEHMu", "Gtqdr", "property setenv unit uid gid", "user scope pty pipe wait", keeps=True),
+    "bwrap": _wrapper(keeps=True),
+    "firejail": _wrapper(keeps=True),
+    "dbus-run-session": _wrapper(keeps=True),
+    "xvfb-run": _wrapper("efnps", "al", keeps=True),
+    "ssh-agent": _wrapper("aEt", "cDdks", keeps=True),
+    "sshpass": _wrapper("fdpP", "ev"),
+    "entr": _wrapper("", "acdnprsxz", keeps=True),
+    "npx": _wrapper("pcw", "yq", "package call workspace", "yes no no-install offline quiet", keeps=True),
+    "bunx": _wrapper(keeps=True),
+    "pipx": _wrapper(keeps=True, skip=1),
+    "watch": _wrapper("nq", "bcdegtpxwrC", "interval", "differences color no-title", keeps=True),
 }  # fmt: skip
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"})
@@ -173,7 +180,7 @@ def peel(program: str, words: Sequence[Word]) -> Peeled | None:
 
 def _peel(program: str, wrapper: _Wrapper, words: Sequence[Word]) -> Peeled:
     """The command behind a wrapper's options."""
-    return _behind(program, wrapper, read_options(words[1:], wrapper.table(), first_ends=True))
+    return _behind(program, wrapper, read_options(words[1:], wrapper.table, first_ends=True))
 
 
 def _behind(program: str, wrapper: _Wrapper, parsed: Parsed) -> Peeled:
@@ -215,14 +222,14 @@ def _behind(program: str, wrapper: _Wrapper, parsed: Parsed) -> Peeled:
     )
 
 
-_ENV: Final = _WRAPPERS["env"].table()
+_ENV: Final = _WRAPPERS["env"]
 
 
 def _env(words: Sequence[Word], depth: int = 0) -> Peeled:
-    parsed = read_options(words[1:], _ENV, first_ends=True)
+    parsed = read_options(words[1:], _ENV.table, first_ends=True)
     texts = [value for name, value in parsed.options if name in ("S", "split-string") and value is not None]
     if not texts:
-        return _behind("env", _WRAPPERS["env"], parsed)
+        return _behind("env", _ENV, parsed)
     if len(texts) > 1 or depth > 4 or re.search(r"[$\\#\0]", texts[0].text) or texts[0].glob:
         return Peeled(keeps=True, inner=(parsed.operands,), doubt="env -S with text that is not plain words")
     try:
@@ -424,11 +431,14 @@ def _su(words: Sequence[Word]) -> Peeled:
     return Peeled(keeps=True, stdin=True)
 
 
+_FLOCK: Final = _wrapper("wE", "sxeonuFv", "timeout", "shared exclusive nonblock", skip=1, keeps=True)
+
+
 def _flock(words: Sequence[Word]) -> Peeled:
     for at, word in enumerate(words[:-1]):
         if word.text in ("-c", "--command"):
             return Peeled(scripts=(words[at + 1],), keeps=True)
-    return _peel("flock", _Wrapper("wE", "sxeonuFv", "timeout", "shared exclusive nonblock", skip=1, keeps=True), words)
+    return _peel("flock", _FLOCK, words)
 
 
 def _uv(words: Sequence[Word]) -> Peeled | None:
