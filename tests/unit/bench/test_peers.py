@@ -30,6 +30,7 @@ def ask(environment, tmp_path):
 def test_one_that_agrees_has_times(environment, tmp_path):
     times, found = ask(environment('{"version": "1", "action": "allow", "ns": [1000000]}'), tmp_path)
     assert [times[name].p50_ms for name in NAMES] == [1.0, 1.0]
+    assert found.keys() == set(NAMES)
     assert {peer.error for peer in found.values()} == {""}
 
 
@@ -44,12 +45,14 @@ def test_one_that_agrees_has_times(environment, tmp_path):
 def test_one_that_does_not_has_a_reason(environment, tmp_path, answer, why):
     times, found = ask(environment(answer), tmp_path)
     assert times == {}
+    assert found.keys() == set(NAMES)
     assert all(why in peer.error for peer in found.values())
 
 
 def test_none_there_says_how_to_get_them(tmp_path):
     times, found = ask(tmp_path, tmp_path)
     assert times == {}
+    assert found.keys() == set(NAMES)
     assert all("make peers" in peer.error for peer in found.values())
 
 
