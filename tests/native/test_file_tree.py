@@ -478,6 +478,7 @@ def test_whatever_bytes_come_nothing_leaves_and_the_end_is_typed(file, full, tmp
         back.mkdir()
         seen.add(file("upload", "x", "--max-bytes", 10**7, data=bytes(data), root=back)[0])
         assert [path.name for path in back.iterdir()] == ["x"]
+        assert untouched(full)
     assert seen <= known
     assert {BAD_ARCHIVE, OK} <= seen
 
