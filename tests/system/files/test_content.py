@@ -1,5 +1,6 @@
 """Reading and writing through the typed service: sizes, ranges, atomic replacement, typed refusals."""
 
+import asyncio
 import hashlib
 import os
 import re
@@ -136,10 +137,19 @@ async def test_a_repeated_call_id_runs_once(files, daemon):
         await files.write("file", b"2", call_id="once")
 
 
-async def test_leaving_a_read_early_ends_it(files):
+async def test_leaving_a_read_early_ends_it(files, daemon, sandbox):
     await files.write("sparse", b"", offset=1 << 30, truncate=True)
     reading = files.read("sparse")
     async for _ in reading:
         break
+    assert reads(daemon, sandbox)  # the control: it has far to go
     await reading.aclose()
+    async with asyncio.timeout(30):
+        while reads(daemon, sandbox):  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.01)
     assert await files.read_bytes("sparse", length=10) == bytes(10)
+
+
+def reads(daemon, sandbox):
+    """Whether one of the programs that serve files runs in the sandbox."""
+    return any("file" in name for name in daemon.guest_processes(sandbox))
