@@ -17,7 +17,6 @@ from opensafe.warden.sandbox.lifecycle import Lifecycle
 from opensafe.warden.sandbox.pool import Pool
 from opensafe.warden.sandbox.programs import Programs
 from opensafe.warden.sandbox.sandbox import Sandbox
-from opensafe.warden.sandbox.state import State
 from opensafe.warden.warden import Warden
 from tests.system.pool.support import Tenants
 from tests.system.warden.support import Front
@@ -29,7 +28,6 @@ STEPS = {
     "paused": (Sandbox, "pause", lambda _: True),
     "a claim's entry": (Ledger, "append", lambda args: args[1] == "claim"),
     "looked at": (Pool, "_check", lambda _: True),
-    "claim on record": (State, "claim", lambda _: True),
     "resumed": (Sandbox, "resume", lambda _: True),
 }
 

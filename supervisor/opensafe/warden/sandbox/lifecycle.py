@@ -127,7 +127,6 @@ class Lifecycle:
         """Let the paused one that `make` made be this sandbox, which holds a place. Raises OSError, SandboxLost; it is
         then neither the one nor the other, and to be removed.
         """
-        self._state.claim(wanted.sandbox_id, cell.container)
         if self.monitor is not None:
             self.monitor.rename(cell.sandbox_id, wanted.sandbox_id)
         cell.spec, cell.created_unix_ns = wanted, time.time_ns()

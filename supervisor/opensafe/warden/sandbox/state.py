@@ -17,10 +17,6 @@ CREATE TABLE IF NOT EXISTS sandboxes (
     sandbox_id TEXT PRIMARY KEY,
     template TEXT NOT NULL,
     created_unix_ns INTEGER NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS claims (
-    container TEXT PRIMARY KEY,
-    sandbox_id TEXT NOT NULL UNIQUE
 ) STRICT
 """
 
@@ -48,16 +44,10 @@ class State:
         with self._as_os_error():
             self._database.execute("INSERT INTO sandboxes VALUES (?, ?, ?)", (sandbox_id, template, created_unix_ns))
 
-    def claim(self, sandbox_id: str, container: str) -> None:
-        """What was made as `container` is about to be handed out as `sandbox_id`: once, and under a fresh id."""
-        with self._as_os_error():
-            self._database.execute("INSERT INTO claims VALUES (?, ?)", (container, sandbox_id))
-
     def forget(self, container: str) -> None:
         """Nothing is left of what was made under this id."""
         with self._as_os_error():
             self._database.execute("DELETE FROM sandboxes WHERE sandbox_id = ?", (container,))
-            self._database.execute("DELETE FROM claims WHERE container = ?", (container,))
 
     def intended(self) -> set[str]:
         """Ids of all that were begun and not forgotten."""
