@@ -10,7 +10,7 @@ import pathlib
 import urllib.parse
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self
 
 import grpc
 
@@ -42,7 +42,7 @@ from ._calls import Call, Link, Stdin, encode_arguments
 from ._collect import collect
 from ._discovery import MAX_PATH_BYTES
 from ._events import CallResult
-from ._failures import translate
+from ._failures import Answer, ask, stream
 from ._files import Files
 from ._types import (
     AuditRecord,
@@ -74,8 +74,6 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-
-Answer = TypeVar("Answer")
 
 
 class Client:
@@ -226,14 +224,9 @@ class Client:
 
     async def watch_sandboxes(self) -> AsyncIterator[Sandbox]:
         """Those that live, then each at every change. Raises LimitExceeded where one reads too slowly: watch again."""
-        call = self._sandboxes.WatchSandboxes(sandbox_pb2.WatchSandboxesRequest())
-        try:
-            async for message in call:
+        with stream(self._sandboxes.WatchSandboxes(sandbox_pb2.WatchSandboxesRequest()), self._path) as messages:
+            async for message in messages:
                 yield _sandboxes.sandbox(message.sandbox)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._path) from error
-        finally:
-            call.cancel()
 
     def files(self, session_id: str, sandbox_id: str) -> Files:
         """The files of a sandbox."""
@@ -472,14 +465,9 @@ class Client:
 
     async def watch_reviews(self) -> AsyncIterator[Review]:
         """Each review that waits, then each one that is parked or decided on, as it is then. Ends with the daemon."""
-        call = self._reviews.WatchReviews(review_pb2.WatchReviewsRequest())
-        try:
-            async for message in call:
+        with stream(self._reviews.WatchReviews(review_pb2.WatchReviewsRequest()), self._path) as messages:
+            async for message in messages:
                 yield _wire.review(message.review)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._path) from error
-        finally:
-            call.cancel()
 
     # Bans
 
@@ -504,27 +492,17 @@ class Client:
 
     async def watch_bundle(self) -> AsyncIterator[BundleSettled]:
         """How the last bundle put in place ended, at once, and then each further one."""
-        call = self._policy.WatchBundle(policy_pb2.WatchBundleRequest())
-        try:
-            async for message in call:
+        with stream(self._policy.WatchBundle(policy_pb2.WatchBundleRequest()), self._path) as messages:
+            async for message in messages:
                 yield _wire.settled(message)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._path) from error
-        finally:
-            call.cancel()
 
     # Records and health
 
     async def tail_audit(self, last: int = 10, *, follow: bool = False) -> AsyncIterator[AuditRecord]:
         """The `last` records (at most 10000) this principal may see, then new ones as they are written."""
-        call = self._audit.Tail(audit_pb2.TailRequest(last=last, follow=follow))
-        try:
-            async for message in call:
+        with stream(self._audit.Tail(audit_pb2.TailRequest(last=last, follow=follow)), self._path) as messages:
+            async for message in messages:
                 yield AuditRecord(index=message.index, leaf=message.leaf, line=message.line)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._path) from error
-        finally:
-            call.cancel()
 
     async def health(self) -> bool:
         """Whether the daemon serves, by the standard gRPC health check."""
@@ -535,7 +513,4 @@ class Client:
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def _ask(self, call: grpc.aio.UnaryUnaryCall[Any, Answer] | grpc.aio.StreamUnaryCall[Any, Answer]) -> Answer:
-        try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._path) from error
+        return await ask(call, self._path)

@@ -4,12 +4,13 @@ The daemon sends google.rpc.ErrorInfo in `grpc-status-details-bin`: domain "open
 error's texts as metadata. A failure without one is the connection's or gRPC's own; asking the socket tells them apart.
 """
 
+import contextlib
 import errno
 import os
 import pathlib
 import socket
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Awaitable, Iterator
+from typing import Final, TypeVar
 
 import grpc
 import msgspec
@@ -19,6 +20,9 @@ from grpc_status import rpc_status
 from opensafe.errors import Conflict, InvalidArgument, LimitExceeded, NotFound, NotPermitted, OpenSafeError, Unavailable
 
 DOMAIN: Final = "opensafe"
+
+Answer = TypeVar("Answer")
+Stream = TypeVar("Stream", bound=grpc.aio.RpcContext)
 
 #: What gRPC itself can answer before the daemon's code is reached.
 _PLAIN: Final[dict[grpc.StatusCode, type[OpenSafeError]]] = {
@@ -69,6 +73,25 @@ def translate(error: grpc.aio.AioRpcError, path: pathlib.Path) -> OpenSafeError:
             "the daemon does not offer this", value=details, remedy="Client and daemon must be of the same version."
         )
     return _PLAIN.get(error.code(), OpenSafeError)(f"gRPC {error.code().name}: {details}")
+
+
+async def ask(call: Awaitable[Answer], path: pathlib.Path) -> Answer:
+    """The answer to `call`, which goes over the connection to `path`. Raises what `translate` makes of a failure."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise translate(error, path) from error
+
+
+@contextlib.contextmanager
+def stream(call: Stream, path: pathlib.Path) -> Iterator[Stream]:
+    """`call`, to iterate over; a failure within is raised as by `ask`, and however it is left, the call ends."""
+    try:
+        yield call
+    except grpc.aio.AioRpcError as error:
+        raise translate(error, path) from error
+    finally:
+        call.cancel()
 
 
 class _Info(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import hashlib
 import pathlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final
 
 import grpc
 import msgspec
@@ -21,13 +21,12 @@ import msgspec
 from opensafe._proto.v1 import files_pb2, files_pb2_grpc
 from opensafe.errors import InvalidArgument, OpenSafeError, Unavailable
 
-from ._failures import translate
+from ._failures import Answer, ask, stream
 
 #: Bytes in one message.
 CHUNK: Final = 256 * 1024
 
 Content = bytes | pathlib.Path
-Answer = TypeVar("Answer")
 
 _TYPES: Final = {
     files_pb2.FILE_TYPE_REGULAR: "file",
@@ -106,9 +105,10 @@ class Files:
     ) -> AsyncGenerator[bytes, None]:
         """The file's bytes in pieces; `length` 0 is to the end. Leaving early? Close it with `contextlib.aclosing`."""
         request = files_pb2.ReadFileRequest(call=self._call(call_id), path=path, offset=offset, length=length)
-        async for answer in self._stream(self._stub.ReadFile(request)):
-            if answer.WhichOneof("event") == "data":
-                yield answer.data
+        with stream(self._stub.ReadFile(request), self._socket) as answers:
+            async for answer in answers:
+                if answer.WhichOneof("event") == "data":
+                    yield answer.data
 
     async def read_bytes(self, path: str, *, offset: int = 0, length: int = 0, call_id: str = "") -> bytes:
         """All of them at once."""
@@ -182,11 +182,12 @@ class Files:
     async def watch(self, path: str, *, recursive: bool = False, call_id: str = "") -> AsyncGenerator[Change, None]:
         """Changes as they happen, the first being `watching`. Close it with `contextlib.aclosing` to end the watch."""
         request = files_pb2.WatchDirectoryRequest(call=self._call(call_id), path=path, recursive=recursive)
-        async for answer in self._stream(self._stub.WatchDirectory(request)):
-            if answer.WhichOneof("event") == "change":
-                change = answer.change
-                kind = files_pb2.FileChangeKind.Name(change.kind).removeprefix(_PREFIX).lower()
-                yield Change(kind=kind, path=change.path, directory=change.directory, cookie=change.cookie)
+        with stream(self._stub.WatchDirectory(request), self._socket) as answers:
+            async for answer in answers:
+                if answer.WhichOneof("event") == "change":
+                    change = answer.change
+                    kind = files_pb2.FileChangeKind.Name(change.kind).removeprefix(_PREFIX).lower()
+                    yield Change(kind=kind, path=change.path, directory=change.directory, cookie=change.cookie)
 
     # Trees
 
@@ -194,12 +195,13 @@ class Files:
         """A tar archive of a directory's content, or of one file; `take` gets it in pieces."""
         request = files_pb2.DownloadTreeRequest(call=self._call(call_id), path=path)
         left: Left | None = None
-        async for answer in self._stream(self._stub.DownloadTree(request)):
-            match answer.WhichOneof("event"):
-                case "data":
-                    await take(answer.data)
-                case "done":
-                    left = _left(answer.done)
+        with stream(self._stub.DownloadTree(request), self._socket) as answers:
+            async for answer in answers:
+                match answer.WhichOneof("event"):
+                    case "data":
+                        await take(answer.data)
+                    case "done":
+                        left = _left(answer.done)
         return self._complete(left)
 
     async def upload(self, path: str, archive: AsyncIterable[bytes], *, call_id: str = "") -> Left:
@@ -222,27 +224,16 @@ class Files:
         )
 
     async def _ask(self, call: Awaitable[Answer]) -> Answer:
-        try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._socket) from error
+        return await ask(call, self._socket)
 
-    async def _stream(self, call: Any) -> AsyncGenerator[Any, None]:  # noqa: ANN401 - a call of whatever messages
-        try:
-            async for answer in call:
-                yield answer
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, self._socket) from error
-        finally:
-            call.cancel()
-
-    async def _send(self, call: Any, first: Any, pieces: AsyncIterator[Any]) -> Any:  # noqa: ANN401 - as above
+    async def _send(self, call: Any, first: Any, pieces: AsyncIterator[Any]) -> Any:  # noqa: ANN401 - calls of whatever messages
         """Send all of it while answers come; the last one, which is `done`."""
         feeding = asyncio.create_task(_feed(call, first, pieces), name="opensafe-content")
         last: Any = None
         try:
-            async for answer in self._stream(call):
-                last = answer
+            with stream(call, self._socket) as answers:
+                async for answer in answers:
+                    last = answer
         except asyncio.CancelledError:
             if feeding.done() and not feeding.cancelled():
                 feeding.result()  # the content could not be had, and that ended the call
