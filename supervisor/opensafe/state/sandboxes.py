@@ -10,9 +10,9 @@ from opensafe.model.records import SandboxRecord
 
 from .rows import SandboxRow
 
-#: States in which there is something of it on the host.
-LIVE: Final = ("running", "paused", "deleting")
-
+#: States in which there is something of it on the host. Only with the first term do the partial indexes serve.
+_LIVE: Final = "state <> 'deleted' AND state IN ('running', 'paused', 'deleting')"
+_LEASED: Final = "state <> 'deleted' AND state IN ('running', 'paused')"
 _BUSY: Final = (
     "EXISTS (SELECT 1 FROM calls WHERE calls.sandbox_id = sandboxes.sandbox_id"
     " AND calls.outcome IS NULL AND calls.allowed_us > 0)"
@@ -28,7 +28,7 @@ ORDER BY number LIMIT ?6
 
 
 class SandboxIndex:
-    """Of one connection, which is the store's. Only `fold` and `fold_activity` write."""
+    """Of one connection, which is the store's. Only what is named `fold…` writes."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
@@ -41,15 +41,14 @@ class SandboxIndex:
     def live(self, *, principal: str = "") -> list[SandboxRow]:
         """Those of which there is something on the host, of one principal or of all, oldest first."""
         rows = self._db.execute(
-            "SELECT * FROM sandboxes WHERE state IN ('running', 'paused', 'deleting')"
-            " AND (?1 = '' OR principal = ?1) ORDER BY number",
+            f"SELECT * FROM sandboxes WHERE {_LIVE} AND (?1 = '' OR principal = ?1) ORDER BY number",  # noqa: S608 - a constant
             (principal,),
         )
         return [SandboxRow.of(row) for row in rows]
 
     def count(self) -> int:
         """How many there are `live`."""
-        query = "SELECT count(*) FROM sandboxes WHERE state IN ('running', 'paused', 'deleting')"
+        query = f"SELECT count(*) FROM sandboxes WHERE {_LIVE}"  # noqa: S608 - a constant
         return int(self._db.execute(query).fetchone()[0])
 
     def of_session(self, session_id: str) -> list[SandboxRow]:
@@ -76,7 +75,7 @@ class SandboxIndex:
 
     def leased(self) -> list[tuple[SandboxRow, bool]]:
         """Those that run or are paused, each with whether a call is under way in it."""
-        rows = self._db.execute(f"SELECT *, {_BUSY} AS busy FROM sandboxes WHERE state IN ('running', 'paused')")  # noqa: S608 - a constant
+        rows = self._db.execute(f"SELECT *, {_BUSY} AS busy FROM sandboxes WHERE {_LEASED}")  # noqa: S608 - a constant
         return [(SandboxRow.of(row), bool(row["busy"])) for row in rows]
 
     def busy(self, sandbox_id: str) -> bool:
@@ -118,8 +117,16 @@ class SandboxIndex:
         )
 
     def fold_activity(self, sandbox_id: str, time_us: int) -> None:
-        """A call in it began or ended."""
+        """A call in it began."""
         self._db.execute("UPDATE sandboxes SET active_us = ? WHERE sandbox_id = ?", (time_us, sandbox_id))
+
+    def fold_end(self, session_id: str, call_id: str, time_us: int) -> None:
+        """A call ended; where it was allowed, that was activity in its sandbox."""
+        self._db.execute(
+            "UPDATE sandboxes SET active_us = ? WHERE sandbox_id ="
+            " (SELECT sandbox_id FROM calls WHERE session_id = ? AND call_id = ? AND allowed_us > 0)",
+            (time_us, session_id, call_id),
+        )
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - anything msgspec encodes

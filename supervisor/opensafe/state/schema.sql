@@ -50,7 +50,8 @@ CREATE TABLE sandboxes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX sandboxes_of ON sandboxes (principal, number);
-CREATE INDEX sandboxes_live ON sandboxes (session_id) WHERE state IN ('running', 'paused', 'deleting');
+CREATE INDEX sandboxes_in ON sandboxes (session_id) WHERE state <> 'deleted';
+CREATE INDEX sandboxes_live ON sandboxes (state) WHERE state <> 'deleted';
 
 CREATE TABLE calls (
     session_id  TEXT NOT NULL,

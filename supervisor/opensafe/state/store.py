@@ -43,7 +43,7 @@ _STATES: Final = {
     "running": "outcome IS NULL AND allowed_us > 0",
     "ended": "outcome IS NOT NULL",
 }
-_VERSION: Final = 5
+_VERSION: Final = 6
 
 
 class Store:
@@ -272,9 +272,7 @@ class Store:
         self.history.fold_decision(record)
 
     def _fold_outcome(self, record: OutcomeRecord) -> None:
-        call = self.call(record.session_id, record.call_id)
-        if call is not None and call.allowed_us:
-            self.sandboxes.fold_activity(call.sandbox_id, record.time_us)
+        self.sandboxes.fold_end(record.session_id, record.call_id, record.time_us)
         self.history.fold_end(record.session_id, record.call_id, record.outcome)
         if record.usage is not None:
             self.history.fold_usage(record.session_id, record.usage, record.time_us)
