@@ -105,7 +105,7 @@ class Permits:
             session, call = self._admit(principal, request)
             known = self._known(request, call, key)
         if known is not None:
-            begun = await self._fetch(principal, request, known)
+            begun = await self._fetch(principal, request, call, known)
         else:
             self._busy.add(key)
             try:
@@ -117,10 +117,10 @@ class Permits:
         review_id = begun.verdict.review_id
         waits = gone is not None and begun.outcome is None and not begun.permit and review_id
         if gone is not None and waits and await self._reviews.decided(review_id, gone):
-            return await self._fetch(principal, request, review_id)
+            return await self._fetch(principal, request, call, review_id)
         return begun
 
-    async def _fetch(self, principal: Principal, request: Request, review_id: str) -> Begun:
+    async def _fetch(self, principal: Principal, request: Request, call: ToolCall, review_id: str) -> Begun:
         """What came of the review: nothing yet, an end, or, once, the permit."""
         arrived = time.monotonic_ns()
         async with self._noted(principal, request), self._reviews.turn(review_id):
@@ -136,7 +136,9 @@ class Permits:
                 return Begun(verdict=verdict)
             if now_us() >= review.expires_us:
                 raise Conflict("the approval has expired", value=review_id, remedy="Begin the call anew.")
-            session, call = self._admit(principal, request)
+            # Since it was read the session may have been closed, and the tool changed.
+            session = self._sessions.require(principal, request.session_id)
+            call = self._judge.registry.reopen(call.call_id, call.tool, call.sealed)
             judged = await self._ask(principal, session, call, request, arrived_ns=arrived, given=approval(review))
             self._changed.set()
             if judged.action is not Action.REVIEW:
