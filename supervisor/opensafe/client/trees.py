@@ -162,17 +162,17 @@ def unpack(archive: BinaryIO, target: str, *, with_auto_run: bool) -> Left:
     InvalidArgument where the host can't hold it.
     """
     try:
-        os.makedirs(target, exist_ok=True)
-        root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            unpacking = _Unpacking(root, with_auto_run=with_auto_run)
-            with tarfile.open(fileobj=archive, mode="r|", errorlevel=2) as tar:
+        with tarfile.open(fileobj=archive, mode="r|", errorlevel=2) as tar:  # where nothing came, nothing is made
+            os.makedirs(target, exist_ok=True)
+            root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                unpacking = _Unpacking(root, with_auto_run=with_auto_run)
                 for member in tar:
                     unpacking.member(tar, member)
-            unpacking.settle()
-            return unpacking.left()
-        finally:
-            os.close(root)
+                unpacking.settle()
+                return unpacking.left()
+            finally:
+                os.close(root)
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise BadArchive(f"the archive is malformed: {error}", value=target) from error
     except OSError as error:

@@ -130,7 +130,7 @@ async def test_what_can_t_be_copied_says_why(cp, tmp_path):
     ):
         ended, errors_ = await cp(*words, report=False)
         assert (ended, text in errors_) == (status, True), (words, errors_)
-    assert not (tmp_path / "x" / "passwd").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_G40_an_upload_follows_no_link_on_either_side(files, cp, tree, tmp_path, shell):
