@@ -86,7 +86,7 @@ def _of_leftovers(left: "list[Leftover]") -> "list[Check]":
     for kind in sorted({one.kind for one in left}):
         some = [one for one in left if one.kind == kind]
         value = f"{len(some)}: {'; '.join(' '.join(filter(None, (one.name, one.said))) for one in some)}"
-        remedy = f"Start the daemon that left it, which removes it; or: {some[0].remedy}"
+        remedy = f"Start the daemon that left it, which removes it; or: {'; '.join(one.remedy for one in some)}"
         found.append(check(f"leftover {kind}", False, value, remedy))
     return found
 

@@ -12,6 +12,9 @@ from opensafe import errors
 from opensafe.audit.verify import verify_state
 from opensafe.bench.private import DaemonFailedError
 from opensafe.cli import leftovers
+from opensafe.config import load
+from opensafe.warden.sandbox.control import ControlDriver
+from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.waiting import readable
 from tests.harness.daemon import Daemon
 
@@ -65,6 +68,17 @@ class Mortal(Daemon):
         finally:
             os.close(pidfd)
             self.fault(role).unlink(missing_ok=True)
+
+    async def runner_waits(self, sandbox):
+        """Until a runner waits for a call in that sandbox, and has the child that becomes the program."""
+        driver = ControlDriver(Layout.of(load(self.settings).paths))
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                processes = await driver.processes(sandbox)
+                runners = {one.pid for one in processes if (one.name, one.ppid) == ("run", 0)}
+                if any(one.name == "run" and one.ppid in runners for one in processes):
+                    return
+                await asyncio.sleep(0.005)
 
     def left(self):
         """What `doctor` finds of this daemon's."""

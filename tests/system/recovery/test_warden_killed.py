@@ -125,6 +125,8 @@ async def test_r45_of_a_creation_nothing_is_left(mortal, watched_neighbour, step
 async def test_a_call_ends_once_and_as_lost(mortal, step):
     async with place(mortal) as here:
         call_id = fresh("call")
+        if "ahead" in step:
+            await mortal.runner_waits(here.sandbox)
         await mortal.dies("warden", step, here.mark(call_id))
     await after(mortal)
     async with mortal.client() as client:

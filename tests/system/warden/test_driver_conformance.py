@@ -94,7 +94,8 @@ async def test_a_tree_is_killed_and_its_neighbour_is_not(box):
 
 async def test_only_what_is_below_the_runner_is_killed(box, direct):
     sandbox_id = box.spec.sandbox_id
-    running = await box.start(box.launch("bash", "-c", "echo up; sleep 1000"))
+    # One program that stays itself: a shell becomes the last one that it runs.
+    running = await box.start(box.launch("python3", "-c", "print('up', flush=True); import time; time.sleep(1000)"))
     await running.said(b"up")
     processes = await direct.driver.processes(sandbox_id)
     [runner] = [one.pid for one in processes if one.ppid == 0 and one.pid != 1]
