@@ -1,0 +1,150 @@
+"""The Merkle tree over a log's lines: roots, inclusion and consistency proofs as RFC 6962, section 2.1, has them.
+
+Hashes are 32 bytes. A leaf is SHA-256(0x00 || line), a node SHA-256(0x01 || left || right), the empty tree's root
+SHA-256 of nothing. Who writes needs only a `Frontier` of at most 63 hashes; who proves needs all leaves.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+EMPTY: Final = hashlib.sha256(b"").digest()
+
+
+def leaf(line: bytes) -> bytes:
+    """Hash of one line without its newline."""
+    return hashlib.sha256(b"\x00" + line).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+class Frontier:
+    """The roots of the full subtrees that a growing tree consists of, the largest first."""
+
+    def __init__(self, size: int = 0, hashes: Iterable[bytes] = ()) -> None:
+        """Continue a tree of that size. Raises ValueError where the hashes are not as many as it has subtrees."""
+        self.size = size
+        self.hashes = list(hashes)
+        if size < 0 or len(self.hashes) != size.bit_count():
+            raise ValueError(f"a tree of {size} leaves has {size.bit_count()} full subtrees, not {len(self.hashes)}")
+
+    def append(self, leaf_hash: bytes) -> None:
+        """Add a leaf at the right."""
+        merged, size = leaf_hash, self.size
+        while size & 1:
+            merged = _node(self.hashes.pop(), merged)
+            size >>= 1
+        self.hashes.append(merged)
+        self.size += 1
+
+    def root(self) -> bytes:
+        """Root of the tree."""
+        if not self.hashes:
+            return EMPTY
+        *rest, merged = self.hashes
+        for left in reversed(rest):
+            merged = _node(left, merged)
+        return merged
+
+
+def root(leaves: Iterable[bytes]) -> bytes:
+    """Root of the tree over these leaf hashes."""
+    frontier = Frontier()
+    for one in leaves:
+        frontier.append(one)
+    return frontier.root()
+
+
+def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """PATH(index, leaves): what proves that the leaf stands there in the tree of all. Raises IndexError."""
+    if not 0 <= index < len(leaves):
+        raise IndexError(f"leaf {index} of {len(leaves)}")
+    path: list[bytes] = []
+    while len(leaves) > 1:
+        split = _split(len(leaves))
+        if index < split:
+            path.append(root(leaves[split:]))
+            leaves = leaves[:split]
+        else:
+            path.append(root(leaves[:split]))
+            leaves, index = leaves[split:], index - split
+    return path[::-1]
+
+
+def consistency(leaves: Sequence[bytes], first: int) -> list[bytes]:
+    """PROOF(first, leaves): that the tree of the first so many leaves is the beginning of all. Raises IndexError."""
+    if not 0 < first <= len(leaves):
+        raise IndexError(f"a tree of {first} in one of {len(leaves)}")
+    path: list[bytes] = []
+    whole = True  # the smaller tree is, so far, a subtree whose root its holder knows
+    while first != len(leaves):
+        split = _split(len(leaves))
+        if first <= split:
+            path.append(root(leaves[split:]))
+            leaves = leaves[:split]
+        else:
+            path.append(root(leaves[:split]))
+            leaves, first, whole = leaves[split:], first - split, False
+    if not whole:
+        path.append(root(leaves))
+    return path[::-1]
+
+
+def root_by_inclusion(leaf_hash: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes:
+    """The root that this path leads to (RFC 9162, 2.1.3.2). Raises ValueError where no such path can be."""
+    if not 0 <= index < size:
+        raise ValueError(f"leaf {index} of {size}")
+    node, last, found = index, size - 1, leaf_hash
+    for one in path:
+        if last == 0:
+            raise ValueError("the path is too long")
+        if node & 1 or node == last:
+            found = _node(one, found)
+            while node and not node & 1:
+                node, last = node >> 1, last >> 1
+        else:
+            found = _node(found, one)
+        node, last = node >> 1, last >> 1
+    if last:
+        raise ValueError("the path is too short")
+    return found
+
+
+def roots_by_consistency(first: int, second: int, first_root: bytes, path: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The two roots that this path leads to (RFC 9162, 2.1.4.2). Raises ValueError where no such path can be.
+
+    Both must be compared: the first with `first_root`, the second with the larger tree's.
+    """
+    if not 0 < first <= second:
+        raise ValueError(f"a tree of {first} in one of {second}")
+    if first == second:
+        if path:
+            raise ValueError("the path is too long")
+        return first_root, first_root
+    steps = list(path) if first & (first - 1) else [first_root, *path]
+    if not steps:
+        raise ValueError("the path is too short")
+    node, last = first - 1, second - 1
+    while node & 1:
+        node, last = node >> 1, last >> 1
+    older = newer = steps[0]
+    for one in steps[1:]:
+        if last == 0:
+            raise ValueError("the path is too long")
+        if node & 1 or node == last:
+            older, newer = _node(one, older), _node(one, newer)
+            while node and not node & 1:
+                node, last = node >> 1, last >> 1
+        else:
+            newer = _node(newer, one)
+        node, last = node >> 1, last >> 1
+    if last:
+        raise ValueError("the path is too short")
+    return older, newer
+
+
+def _split(size: int) -> int:
+    """Largest power of two below `size`."""
+    return 1 << ((size - 1).bit_length() - 1)
