@@ -75,6 +75,14 @@ class Telemetry(_Section, frozen=True):
     file_bytes: Annotated[int, msgspec.Meta(ge=1 << 20, le=1 << 30)] = 32 << 20
 
 
+class AuditSettings(_Section, frozen=True):
+    """The audit log's segments, and how often it is signed: after so many seconds or records, whichever is first."""
+
+    segment_bytes: Annotated[int, msgspec.Meta(ge=1 << 20, le=1 << 32)] = 64 << 20
+    checkpoint_s: Annotated[int, msgspec.Meta(ge=1, le=3600)] = 10
+    checkpoint_records: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
+
+
 class Service(_Section, frozen=True):
     """Life of the daemon. `user` owns the front and the egress helper."""
 
@@ -101,6 +109,7 @@ class Config(_Section, frozen=True):
     service: Service = Service()
     caps: Caps = Caps()
     policy: PolicySettings = PolicySettings()
+    audit: AuditSettings = AuditSettings()
     telemetry: Telemetry = Telemetry()
     pool: tuple[PoolSettings, ...] = ()
     principals: dict[PrincipalName, PrincipalSettings] = msgspec.field(

@@ -176,12 +176,10 @@ class PrivateDaemon:
             self.process.wait()
 
     def remove(self) -> None:
-        """Take the directories away. Audit segments are append-only by attribute, which has to be taken back first."""
+        """Take the directories away. Audit segments are protected by attributes, which are taken back first."""
         self._last_words = self.log_tail()
         for path in self.state.glob("audit/*"):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            kernel.set_append_only(descriptor, False)
-            os.close(descriptor)
+            kernel.unprotect(path)
         for directory in (self.run, self.state):
             shutil.rmtree(directory, ignore_errors=not directory.exists())
 

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import pathlib
 import socket
 import stat
 import struct
@@ -15,6 +16,7 @@ from typing import Final
 
 CLONE_NEWNET: Final = 0x40000000
 FS_APPEND_FL: Final = 0x20
+FS_IMMUTABLE_FL: Final = 0x10
 FS_IOC_GETFLAGS: Final = 0x80086601
 FS_IOC_SETFLAGS: Final = 0x40086602
 #: asm/unistd_64.h
@@ -55,10 +57,29 @@ def detach_mount(target: str) -> None:
 
 def set_append_only(descriptor: int, on: bool) -> bool:
     """Set or clear the append-only attribute of an inode. Returns whether the file system has it."""
+    return _set_attribute(descriptor, FS_APPEND_FL, on)
+
+
+def set_immutable(descriptor: int, on: bool) -> bool:
+    """Set or clear the immutable attribute of an inode. Returns whether the file system has it."""
+    return _set_attribute(descriptor, FS_IMMUTABLE_FL, on)
+
+
+def unprotect(path: pathlib.Path) -> None:
+    """Take both attributes away from a file, so that it can be removed. Raises OSError where it can't be opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        set_append_only(descriptor, False)
+        set_immutable(descriptor, False)
+    finally:
+        os.close(descriptor)
+
+
+def _set_attribute(descriptor: int, attribute: int, on: bool) -> bool:
     flags = array.array("L", [0])
     try:
         fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, flags)
-        flags[0] = flags[0] | FS_APPEND_FL if on else flags[0] & ~FS_APPEND_FL
+        flags[0] = flags[0] | attribute if on else flags[0] & ~attribute
         fcntl.ioctl(descriptor, FS_IOC_SETFLAGS, flags)
     except OSError:
         return False

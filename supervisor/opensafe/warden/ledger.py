@@ -44,6 +44,16 @@ class Ledger:
         """Number of entries."""
         return self._head.size
 
+    @property
+    def head(self) -> Head:
+        """Where the chain ends."""
+        return self._head
+
+    @property
+    def end(self) -> int:
+        """The position behind the last entry, for `durable`."""
+        return self._size
+
     def append(
         self,
         kind: Kind,

@@ -2,14 +2,14 @@
 
 The front gets a write-only append descriptor and a file it may read. Another process's O_APPEND is only a flag
 that its holder can clear, so the inode gets the append-only attribute where the file system has one; `append_only`
-says whether it does. A torn last line is left as it is: the front states it.
+says whether it does. A torn last line is left as it is: the front states it. A segment that was ended is immutable.
 """
 
 import os
 import pathlib
 from typing import Final
 
-from ..errors import AuditError
+from ..errors import AuditError, LimitExceeded
 from . import kernel
 from .protocol import RecordRef
 from .syncing import Syncer
@@ -21,9 +21,14 @@ _FILE_MODE: Final = 0o640
 class Segments:
     """The segments of one audit directory. Only the last is written to."""
 
-    def __init__(self, directory: pathlib.Path, group: int) -> None:
-        """Open the last segment, or make the first. Raises AuditError."""
+    def __init__(self, directory: pathlib.Path, group: int, segment_bytes: int = 0) -> None:
+        """Open the last segment, or make the first. segment_bytes: the least size at which another may be begun.
+
+        Raises AuditError.
+        """
         self._directory = directory
+        self._group = group
+        self._segment_bytes = segment_bytes
         self._readers: dict[int, int] = {}
         self._syncers: dict[int, Syncer] = {}
         try:
@@ -32,19 +37,41 @@ class Segments:
             directory.chmod(_DIRECTORY_MODE)
             present = directory.glob("segment-*.jsonl")
             self.number = max((int(path.stem.partition("-")[2]) for path in present), default=0)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._writer = os.open(self.path(self.number), flags, _FILE_MODE)
+            self._writer = self._open(self.number)
         except (OSError, ValueError) as error:
             raise AuditError(f"the audit directory can't be used: {error}", value=directory) from error
-        if os.fstat(self._writer).st_gid != group:
-            os.fchown(self._writer, 0, group)
-            os.fchmod(self._writer, _FILE_MODE)
-        self.append_only = kernel.set_append_only(self._writer, True)
 
     @property
     def writer(self) -> int:
         """Descriptor for the front: write only, append only."""
         return self._writer
+
+    def begin_next(self) -> int:
+        """Begin another segment and return its number; `writer` is then its own. Raises AuditError, LimitExceeded."""
+        size = os.fstat(self._writer).st_size
+        if size < self._segment_bytes:
+            raise LimitExceeded(
+                "the segment is not full", value=f"{size} bytes", limit=f"audit.segment_bytes = {self._segment_bytes}"
+            )
+        try:
+            writer = self._open(self.number + 1)
+        except OSError as error:
+            raise AuditError(f"no further audit segment can be made: {error}", value=self.number + 1) from error
+        os.close(self._writer)
+        self._writer, self.number = writer, self.number + 1
+        return self.number
+
+    def read(self, number: int, offset: int, length: int) -> bytes:
+        """At most so many bytes of a segment. Raises AuditError, OSError."""
+        return os.pread(self._reader(number), length, offset)
+
+    def size(self, number: int) -> int:
+        """Bytes of a segment, 0 for one that is not there. Raises OSError."""
+        return os.fstat(self._reader(number)).st_size if number <= self.number else 0
+
+    def end(self, number: int) -> None:
+        """Make a segment immutable, where the file system can: the next has begun."""
+        kernel.set_immutable(self._reader(number), True)
 
     def path(self, number: int) -> pathlib.Path:
         """Path of a segment."""
@@ -75,15 +102,31 @@ class Segments:
                 raise AuditError("no record lies there", value=f"segment {ref.segment}, offset {ref.offset}")
         except OSError as error:
             raise AuditError(f"the audit segment can't be read: {error}", value=ref.segment) from error
-        if ref.segment not in self._syncers:
-            self._syncers[ref.segment] = Syncer(reader, "audit segment")
-        await self._syncers[ref.segment].durable(ref.offset + ref.length + 1)
+        await self._syncer(ref.segment, reader).durable(ref.offset + ref.length + 1)
+
+    async def synced(self, number: int, position: int) -> None:
+        """Return when the first `position` bytes of a segment are on disk. Raises AuditError, OSError."""
+        await self._syncer(number, self._reader(number)).durable(position)
 
     def close(self) -> None:
         """Close all descriptors."""
         for descriptor in (self._writer, *self._readers.values()):
             os.close(descriptor)
         self._readers.clear()
+
+    def _open(self, number: int) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        writer = os.open(self.path(number), flags, _FILE_MODE)
+        if os.fstat(writer).st_gid != self._group:
+            os.fchown(writer, 0, self._group)
+            os.fchmod(writer, _FILE_MODE)
+        self.append_only = kernel.set_append_only(writer, True)
+        return writer
+
+    def _syncer(self, number: int, reader: int) -> Syncer:
+        if number not in self._syncers:
+            self._syncers[number] = Syncer(reader, "audit segment")
+        return self._syncers[number]
 
     def _reader(self, number: int) -> int:
         if number > self.number:

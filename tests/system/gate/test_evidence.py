@@ -191,9 +191,7 @@ async def double():
         yield FrontDouble(client, descriptor, path)
         os.close(descriptor)
         await client.close()
-    descriptor = os.open(path, os.O_RDONLY)
-    kernel.set_append_only(descriptor, False)
-    os.close(descriptor)
+    kernel.unprotect(path)
     shutil.rmtree(state)
     shutil.rmtree(paths.run)
 

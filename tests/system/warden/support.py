@@ -83,9 +83,7 @@ class Host:
 
     def remove(self) -> None:
         for segment in (self.layout.state / "audit").glob("segment-*"):
-            descriptor = os.open(segment, os.O_RDONLY)
-            kernel.set_append_only(descriptor, False)
-            os.close(descriptor)
+            kernel.unprotect(segment)
         shutil.rmtree(self.root)
 
 

@@ -1,0 +1,234 @@
+"""Checkpoints sign what root has read of the log, continue what was signed, and end where a line is out of place."""
+
+import hashlib
+import os
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from opensafe.config import AuditSettings
+from opensafe.errors import AuditError, LimitExceeded
+from opensafe.model import chain, merkle
+from opensafe.model.checkpoint import parse_checkpoint, parse_key, parse_note
+from opensafe.warden import kernel
+from opensafe.warden.checkpoints import Checkpoints
+from opensafe.warden.following import Follower
+from opensafe.warden.ledger import Ledger
+from opensafe.warden.segments import Segments
+
+pytestmark = pytest.mark.root
+
+
+class Place:
+    """A state directory with a log that the test writes, as the front does."""
+
+    def __init__(self, state):
+        self.state = state
+        self.head = chain.Head()
+        self.leaves = []
+        self.segments = Segments(state / "audit", os.getegid(), 100)
+        self.ledger = Ledger(state / "ledger.jsonl")
+
+    def checkpoints(self, **every):
+        settings = AuditSettings(**{"checkpoint_s": 3600, "checkpoint_records": 1_000_000} | every)
+        return Checkpoints(self.state, os.getegid(), "0123456789", self.segments, self.ledger, settings)
+
+    async def signed(self):
+        """What a warden signs that begins and ends now."""
+        checkpoints = self.checkpoints()
+        await checkpoints.begin()
+        await checkpoints.close()
+        return checkpoints
+
+    def write(self, count=1, **record):
+        for _ in range(count):
+            sealed = chain.seal(self.head, {"kind": "x", "n": len(self.leaves), **record})
+            self.put(sealed.line + b"\n")
+            self.head = sealed.head
+            self.leaves.append(merkle.leaf(sealed.line))
+
+    def put(self, data):
+        os.write(self.segments.writer, data)
+
+    def restart(self):
+        self.segments.close()
+        self.ledger.close()
+        self.segments = Segments(self.state / "audit", os.getegid(), 100)
+        self.ledger = Ledger(self.state / "ledger.jsonl")
+
+    def note(self):
+        return parse_note((self.state / "audit/checkpoint").read_bytes())
+
+    def last(self):
+        return parse_checkpoint(self.note().body)
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    yield made
+    made.segments.close()
+    made.ledger.close()
+    for segment in (tmp_path / "audit").iterdir():
+        kernel.unprotect(segment)
+
+
+async def test_a_checkpoint_is_of_all_that_was_written_and_verifies_with_the_public_key_alone(place):
+    place.write(5)
+    place.ledger.append("sandbox", sandbox_id="sb", leaf="ab" * 32)
+    await place.signed()
+    made = place.last()
+    assert (made.size, made.root, made.ledger) == (5, merkle.root(place.leaves), place.ledger.head)
+    key = parse_key((place.state / "audit/key.pub").read_text())
+    [signature] = place.note().signatures
+    assert (made.origin, signature.name, signature.key_id) == (key.name, key.name, key.key_id)
+    Ed25519PublicKey.from_public_bytes(key.public).verify(signature.made, place.note().body)
+    assert (place.state / "checkpoint.key").stat().st_mode & 0o777 == 0o600
+
+
+async def test_an_empty_log_and_one_without_news_get_none(place):
+    await place.signed()
+    assert not (place.state / "audit/checkpoint").exists()
+    place.write(3)
+    await place.signed()
+    place.restart()
+    await place.signed()
+    assert len((place.state / "audit/checkpoints.jsonl").read_bytes().splitlines()) == 1
+
+
+async def test_a_later_start_reads_only_what_is_new_and_continues_the_tree(place, monkeypatch):
+    place.write(300)
+    await place.signed()
+    place.restart()
+    place.write(2)
+    seen, take = [], Follower._take
+
+    def counted(self, line):
+        seen.append(line)
+        take(self, line)
+
+    monkeypatch.setattr(Follower, "_take", counted)
+    await place.signed()
+    assert (len(seen), place.last().size, place.last().root) == (2, 302, merkle.root(place.leaves))
+
+
+@pytest.mark.parametrize("lost", ["frontier.json", "none"])
+async def test_without_its_frontier_a_start_reads_all_again(place, lost):
+    place.write(7)
+    await place.signed()
+    (place.state / lost).unlink(missing_ok=True)
+    place.restart()
+    place.write(1)
+    await place.signed()
+    assert (place.last().size, place.last().root) == (8, merkle.root(place.leaves))
+
+
+async def test_segments_end_and_the_one_before_is_immutable(place):
+    with pytest.raises(LimitExceeded, match="not full"):
+        place.segments.begin_next()
+    place.write(20)
+    old = os.dup(place.segments.writer)
+    assert place.segments.begin_next() == 1
+    place.write(20)
+    await place.signed()
+    assert (place.last().size, place.last().root) == (40, merkle.root(place.leaves))
+    with pytest.raises(PermissionError):  # also through a descriptor from before
+        os.write(old, b"x")
+    os.close(old)
+    place.restart()
+    place.write(1)
+    await place.signed()
+    assert place.last().size == 41
+
+
+async def test_a_fragment_at_a_segments_end_is_accounted_for_in_the_next(place):
+    place.write(20)
+    place.put(b'{"half')
+    place.segments.begin_next()
+    place.write(fragment_sha256=hashlib.sha256(b'{"half').hexdigest())
+    assert (await place.signed()).failure is None
+    assert (place.last().size, place.last().root) == (21, merkle.root(place.leaves))
+
+
+async def test_a_line_that_is_not_ended_is_not_signed(place):
+    place.write(3)
+    place.put(b'{"kind":"x"')
+    await place.signed()
+    assert place.last().size == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"index":3,"prev":"' + b"0" * 64 + b'"}',
+        b'{"index":4,"kind":"x"}',
+        b"not json\n" + b"not json either",
+        b'not json\n{"index":3,"prev":"PREV"}',
+    ],
+)
+async def test_a_line_out_of_place_ends_signing_and_starting(place, line):
+    place.write(3)
+    checkpoints = place.checkpoints()
+    await checkpoints.begin()
+    checkpoints.require()
+    place.put(line.replace(b"PREV", place.head.leaf.encode()) + b"\n")
+    await checkpoints.close()
+    with pytest.raises(AuditError, match="not intact"):
+        checkpoints.require()
+    assert not (place.state / "audit/checkpoint").exists()
+
+
+def rewritten(path, change):
+    kernel.unprotect(path)
+    path.write_bytes(change(path.read_bytes()))
+
+
+@pytest.mark.parametrize("forget", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
+        lambda data: b"",
+        lambda data: data.replace(b'"n":2', b'"n":7'),
+    ],
+    ids=["cut", "emptied", "rewritten"],
+)
+async def test_cp14_a_log_that_is_not_what_was_signed_is_not_continued(place, change, forget):
+    """The next start says so. An edit before the frontier, which no start reads again, is `audit verify`'s to find."""
+    place.write(5)
+    await place.signed()
+    rewritten(place.segments.path(0), change)
+    place.restart()
+    if forget:
+        (place.state / "frontier.json").unlink()
+    elif b'"n":7' in place.segments.path(0).read_bytes():
+        return
+    with pytest.raises(AuditError):
+        await place.checkpoints().begin()
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "key"])
+async def test_a_checkpoint_of_another_key_is_refused(place, name):
+    place.write(5)
+    await place.signed()
+    if name == "key":
+        (place.state / "checkpoint.key").unlink()
+    else:
+        path = place.state / "audit/checkpoint"
+        path.write_text(path.read_text().replace("\n5\n", "\n4\n"))
+    place.restart()
+    with pytest.raises(AuditError, match="signature"):
+        place.checkpoints()
+
+
+async def test_after_so_many_records_one_is_signed_without_being_asked(place):
+    checkpoints = place.checkpoints(checkpoint_records=3)
+    place.write(3)
+    await checkpoints.begin()
+    await checkpoints._turn(at_once=False)
+    assert place.last().size == 3
+    place.write(2)
+    await checkpoints._turn(at_once=False)
+    assert place.last().size == 3
+    await checkpoints.close()
+    assert place.last().size == 5
