@@ -19,7 +19,8 @@ setup: ## everything a checkout needs; resumes where it stopped
 demo: setup ## six tool calls of one agent session, judged and run
 	@$(PYTHON) -m tools.demo
 
-test: setup ## all tests, linters included
+test: ## all tests, linters included
+	@$(SETUP) test
 	@tools/test.sh
 
 lint: setup ## the linters alone
@@ -35,7 +36,7 @@ native: ## compile native/ into build/native
 bundle: ## build the policy bundle
 	@$(SETUP) bundle
 
-image: ## build the runner image
+image: ## build the runner images
 	@$(SETUP) image
 
 peers: ## install what `opensafe bench` compares with

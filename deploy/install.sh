@@ -38,10 +38,11 @@ ln -sfn ../venv/bin/opensafe "$target/bin/opensafe"
 say "programs, image and bundle in $target"
 if [ "$target" != "$setup" ]; then
     install -m 0755 "$setup/bin/opa" "$setup/bin/runsc" "$target/bin/"
-    rm -rf "$target/images.new"
-    cp -a "$setup/images" "$target/images.new"
-    rm -rf "$target/images"
-    mv "$target/images.new" "$target/images"
+    mkdir -p "$target/images"
+    rm -rf "$target/images/.base.new" # other images there are the operator's, other images here the tests'
+    cp -a "$setup/images/base" "$target/images/.base.new"
+    rm -rf "$target/images/base"
+    mv "$target/images/.base.new" "$target/images/base"
 fi
 install -D -m 0755 build/native/launch "$target/libexec/launch"
 for program in init run file probe; do

@@ -10,7 +10,7 @@ if [ -z "$DESTDIR" ] && [ -d /run/systemd/system ]; then
     systemctl disable --now opensafe.service 2>/dev/null || true
 fi
 rm -f "$unit" "$sysusers" "$config.example"
-for name in venv venv.new venv.old images images.new libexec share; do
+for name in venv venv.new venv.old images libexec share; do
     rm -rf "${target:?}/$name"
 done
 rm -f "$target/bin/opensafe" "$target/bin/opa" "$target/bin/runsc"

@@ -108,8 +108,14 @@ def test_an_image_of_another_recipe_is_built_again(site):
     assert not image.is_done()
 
 
-def test_the_image_in_place_is_the_one_that_its_manifest_describes():
-    image = RunnerImage(Site.from_environment())
+def test_only_the_tests_need_the_image_with_developers_tools():
+    assert "dev" not in TARGETS["setup"]
+    assert TARGETS["test"] == (*TARGETS["setup"], "dev")
+
+
+@pytest.mark.parametrize("name", ["base", "dev"])
+def test_the_image_in_place_is_the_one_that_its_manifest_describes(name):
+    image = RunnerImage(Site.from_environment(), name)
     manifest = json.loads((image.path / "manifest.json").read_bytes())
     assert image.is_done()
     rootfs = image.path / "rootfs"

@@ -24,11 +24,13 @@ from .runner import Runner, StepError
 from .site import Site
 
 PYTHON = ("apt", "uv", "venv")
+SETUP = ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle")
 TARGETS: dict[str, tuple[str, ...]] = {
-    "setup": ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle"),
+    "setup": SETUP,
+    "test": (*SETUP, "dev"),
     "python": PYTHON,
     "native": ("apt", "native"),
-    "image": (*PYTHON, "image"),
+    "image": (*PYTHON, "image", "dev"),
     "peers": ("apt", "uv", "peers"),
     "bundle": (*PYTHON, "opa", "keys", "bundle"),
 }
@@ -48,6 +50,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         RunnerImage(site),
         Keys(site),
         Bundle(site),
+        RunnerImage(site, "dev", "dev"),
     ]
     return [step for step in known if step.name in TARGETS[target]]
 

@@ -1,6 +1,7 @@
-"""The runner image: a Debian tree under the prefix that every sandbox gets as its read-only root.
+"""Runner images: Debian trees under the prefix that sandboxes get as their read-only root.
 
-What builds it is `opensafe image build`, as for every other image; here is only what `base` is made of.
+What builds them is `opensafe image build`, as for every other image; pins.toml says what they are made of. `base` is
+what a sandbox gets that asks for none; `dev` has developers' tools, which the tests put to work.
 """
 
 import json
@@ -16,19 +17,20 @@ from .site import Site
 
 @dataclass(frozen=True, slots=True)
 class RunnerImage:
-    """PREFIX/images/base: `rootfs/` and `manifest.json`."""
+    """PREFIX/images/IMAGE: `rootfs/` and `manifest.json`."""
 
     site: Site
+    image: str = "base"
     name: str = "image"
 
     @property
     def path(self) -> Path:
         """The image's directory."""
-        return self.site.prefix / "images" / "base"
+        return self.site.prefix / "images" / self.image
 
     @property
     def _pin(self) -> dict[str, Any]:
-        pin: dict[str, Any] = self.site.pins["image"]
+        pin: dict[str, Any] = self.site.pins["images"][self.image]
         return pin
 
     def _recipe(self) -> str:
@@ -39,7 +41,7 @@ class RunnerImage:
         """What the image would be made of."""
         pin = self._pin
         packages = ", ".join(pin["packages"])
-        return f"build the runner image at {self.path}: Debian {pin['suite']} {pin['variant']} with {packages}"
+        return f"build the image at {self.path}: Debian {pin['suite']} {pin['variant']} with {packages}"
 
     def is_done(self) -> bool:
         """Whether an image of today's recipe is in place."""
@@ -55,7 +57,7 @@ class RunnerImage:
         pin = self._pin
         run(
             [
-                *(self.site.venv / "bin" / "opensafe", "image", "build", "base", "--images", self.path.parent),
+                *(self.site.venv / "bin" / "opensafe", "image", "build", self.image, "--images", self.path.parent),
                 *("--suite", pin["suite"], "--variant", pin["variant"], "--include", ",".join(pin["packages"])),
                 *("--recipe", self._recipe()),
             ],
