@@ -105,15 +105,24 @@ enum parse_result parse_descriptor(const char *text, int *ret_fd) {
     return PARSE_OK;
 }
 
-enum parse_result parse_unprivileged_id(const char *text, uint32_t *ret_id) {
+enum parse_result parse_any_id(const char *text, uint32_t *ret_id) {
     uint64_t value;
     enum parse_result result = parse_decimal(text, UINT32_MAX - 1, &value);
+    if (result == PARSE_OK) {
+        *ret_id = (uint32_t)value;
+    }
+    return result;
+}
+
+enum parse_result parse_unprivileged_id(const char *text, uint32_t *ret_id) {
+    uint32_t id;
+    enum parse_result result = parse_any_id(text, &id);
     if (result != PARSE_OK) {
         return result;
     }
-    if (value == 0) {
+    if (id == 0) {
         return PARSE_NOT_ALLOWED;
     }
-    *ret_id = (uint32_t)value;
+    *ret_id = id;
     return PARSE_OK;
 }

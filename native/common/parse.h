@@ -37,7 +37,10 @@ enum parse_result parse_word(const char *text, uint64_t *ret_value);
 /* A descriptor number other than the standard three. */
 enum parse_result parse_descriptor(const char *text, int *ret_fd);
 
-/* A user or group id other than 0 and other than -1, which the kernel reads as "leave unchanged". */
+/* A user or group id other than -1, which the kernel reads as "leave unchanged". */
+enum parse_result parse_any_id(const char *text, uint32_t *ret_id);
+
+/* The same, and other than 0. */
 enum parse_result parse_unprivileged_id(const char *text, uint32_t *ret_id);
 
 #endif

@@ -30,7 +30,7 @@ enum run_stage {
     STAGE_ARGUMENT = 1,      /* the command line: value is EINVAL */
     STAGE_FILTER_READ = 2,   /* the filter's bytes: EINVAL for a size that is not 1 to 4096 instructions */
     STAGE_RUNNER = 3,        /* the runner's own subreaper flag, capabilities, dumpable flag, signal mask */
-    STAGE_GROUPS = 4,        /* setgroups to none */
+    STAGE_GROUPS = 4,        /* setgroups: to none, and then to the program's */
     STAGE_GID = 5,           /* of the runner or of the program */
     STAGE_UID = 6,           /* of the runner or of the program */
     STAGE_NNP = 7,           /* no_new_privs */
@@ -38,7 +38,7 @@ enum run_stage {
     STAGE_DESCRIPTORS = 9,   /* close_range */
     STAGE_SESSION = 10,      /* setsid */
     STAGE_RLIMIT = 11,       /* prlimit64 */
-    STAGE_CAPABILITIES = 12, /* the program's, to none */
+    STAGE_CAPABILITIES = 12, /* the program's, to none; of uid 0 the bounding set, too */
     STAGE_CWD = 13,          /* chdir, as the program's user */
     STAGE_FILTER = 14,       /* seccomp: the kernel refused the filter */
     STAGE_EXEC = 15,         /* execve, or no such command in PATH (ENOENT) */

@@ -2,14 +2,15 @@
  * run: the program that the daemon starts for every call. It sets the call up, stays as the subreaper above
  * it, and says how it ended (report.h).
  *
- *   run --uid U --gid G --cwd DIR --runner-uid R --report-fd M [--filter-fd N] [--terminal-fd N]
- *       [--rlimit NAME=VALUE]… -- PROGRAM [ARG…]
+ *   run --uid U --gid G [--groups G,…] --cwd DIR --runner-uid R --report-fd M [--filter-fd N]
+ *       [--terminal-fd N] [--rlimit NAME=VALUE]… -- PROGRAM [ARG…]
  *
- * Started as uid 0 with CAP_SETUID and CAP_SETGID and nothing else. The order is the point: the runner has
- * taken its own uid, and everything that can fail has been tried, before the program exists, so that "setup
- * failed" means that nothing was executed. The child is vfork's kind: it shares the runner's memory while
- * the runner sleeps, which is the cheapest form and lets it leave its errno where the runner reads it. The
- * memory is safe in that time because the runner is not dumpable: nobody can trace or open it.
+ * Started as uid 0 with CAP_SETUID and CAP_SETGID, for a program of uid 0 CAP_SETPCAP as well, and nothing
+ * else. The order is the point: the runner has taken its own uid, and everything that can fail has been
+ * tried, before the program exists, so that "setup failed" means that nothing was executed. The child is
+ * vfork's kind: it shares the runner's memory while the runner sleeps, which is the cheapest form and lets it
+ * leave its errno where the runner reads it. The memory is safe in that time because the runner is not
+ * dumpable: nobody can trace or open it.
  */
 #include "../common/filter.h"
 #include "../common/search.h"
@@ -102,6 +103,24 @@ static long set_gid(uint32_t gid) {
     return sys_call(__NR_setresgid, gid, gid, gid, 0, 0, 0);
 }
 
+static long set_groups(const struct run_options *options) {
+    return sys_call(__NR_setgroups, options->group_count, (long)options->group, 0, 0, 0, 0);
+}
+
+/* An execve gives uid 0 what is left in the bounding set: nothing may be. Needs CAP_SETPCAP. */
+static long empty_bounding_set(void) {
+    const unsigned long HIGHEST = 63;
+    for (unsigned long capability = 0; capability <= HIGHEST; capability++) {
+        if (sys_prctl(PR_CAPBSET_READ, capability, 0, 0) > 0) {
+            long result = sys_prctl(PR_CAPBSET_DROP, capability, 0, 0);
+            if (result < 0) {
+                return result;
+            }
+        }
+    }
+    return 0;
+}
+
 static long set_uid(uint32_t uid) {
     return sys_call(__NR_setresuid, uid, uid, uid, 0, 0, 0);
 }
@@ -111,7 +130,8 @@ static bool become_runner(struct call *call) {
     const struct run_options *options = call->options;
     /* Exactly these two, kept over the change of uid for the child; the runner drops them after the spawn. */
     const uint32_t needed = 1U << CAP_SETUID | 1U << CAP_SETGID;
-    return !(failed(call, STAGE_RUNNER, sys_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0)) ||
+    return !((options->uid == 0 && failed(call, STAGE_CAPABILITIES, empty_bounding_set())) ||
+             failed(call, STAGE_RUNNER, sys_prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0)) ||
              failed(call, STAGE_RUNNER, sys_prctl(PR_SET_KEEPCAPS, 1, 0, 0)) ||
              failed(call, STAGE_GROUPS, sys_call(__NR_setgroups, 0, 0, 0, 0, 0, 0)) ||
              failed(call, STAGE_GID, set_gid(options->runner_uid)) ||
@@ -209,6 +229,7 @@ static void child(struct call *call) {
            (call->terminal && failed(call, STAGE_TERMINAL, terminal_take(call->terminal))) ||
            failed(call, STAGE_DESCRIPTORS, sys_close_range(3, ~0U)) ||
            failed(call, STAGE_RLIMIT, set_limits(&options->limits)) ||
+           failed(call, STAGE_GROUPS, set_groups(options)) ||
            failed(call, STAGE_GID, set_gid(options->gid)) || failed(call, STAGE_UID, set_uid(options->uid)) ||
            failed(call, STAGE_CAPABILITIES, set_capabilities(0)) ||
            failed(call, STAGE_CWD, sys_call(__NR_chdir, (long)options->cwd, 0, 0, 0, 0, 0)) ||

@@ -14,6 +14,7 @@ enum seen {
     SEEN_FILTER_FD = 32,
     SEEN_TERMINAL_FD = 64,
     SEEN_COMMAND_FD = 128,
+    SEEN_GROUPS = 256,
     SEEN_LATER = SEEN_CWD, /* and --rlimit and the command */
 };
 
@@ -27,6 +28,7 @@ static int option_of(const char *word) {
         {"--cwd", SEEN_CWD},
         {"--filter-fd", SEEN_FILTER_FD},
         {"--gid", SEEN_GID},
+        {"--groups", SEEN_GROUPS},
         {"--report-fd", SEEN_REPORT_FD},
         {"--rlimit", 0},
         {"--runner-uid", SEEN_RUNNER_UID},
@@ -41,12 +43,42 @@ static int option_of(const char *word) {
     return -1;
 }
 
+/* Ids with commas between them, copied out one by one before they are parsed. */
+static enum parse_result take_groups(struct run_options *options, const char *text) {
+    for (;;) {
+        char digits[16];
+        size_t length = 0;
+        while (text[length] && text[length] != ',') {
+            if (length == sizeof digits - 1) {
+                return PARSE_OUT_OF_RANGE;
+            }
+            digits[length] = text[length];
+            length++;
+        }
+        digits[length] = '\0';
+        if (options->group_count == RUN_GROUPS_MAX) {
+            return PARSE_TOO_MANY;
+        }
+        enum parse_result result = parse_any_id(digits, &options->group[options->group_count]);
+        if (result != PARSE_OK) {
+            return result;
+        }
+        options->group_count++;
+        if (!text[length]) {
+            return PARSE_OK;
+        }
+        text += length + 1;
+    }
+}
+
 static enum parse_result take(struct run_options *options, int option, const char *value) {
     switch (option) {
     case SEEN_UID:
-        return parse_unprivileged_id(value, &options->uid);
+        return parse_any_id(value, &options->uid);
     case SEEN_GID:
-        return parse_unprivileged_id(value, &options->gid);
+        return parse_any_id(value, &options->gid);
+    case SEEN_GROUPS:
+        return take_groups(options, value);
     case SEEN_RUNNER_UID:
         return parse_unprivileged_id(value, &options->runner_uid);
     case SEEN_CWD:
@@ -117,7 +149,7 @@ enum parse_result run_options_parse(char **argv, struct run_options *ret, const 
     if ((seen & required) != required || (!later && (!*end || !end[1]))) {
         return PARSE_MISSING;
     }
-    if (later && (*end || options.limits.count > 0 || seen & (SEEN_LATER | SEEN_TERMINAL_FD))) {
+    if (later && (*end || options.limits.count > 0 || seen & (SEEN_LATER | SEEN_TERMINAL_FD | SEEN_GROUPS))) {
         return PARSE_NOT_ALLOWED;
     }
     /* The command must never be able to signal its runner. */

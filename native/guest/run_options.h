@@ -7,8 +7,12 @@
 
 #include <stdint.h>
 
+enum { RUN_GROUPS_MAX = 32 };
+
 struct run_options {
-    uint32_t uid, gid;   /* of the program */
+    uint32_t uid, gid; /* of the program; 0 is a user like others, for no program has a capability */
+    uint32_t group[RUN_GROUPS_MAX]; /* its supplementary ones */
+    unsigned group_count;
     uint32_t runner_uid; /* of `run` itself, and its gid; differs from uid */
     const char *cwd;     /* absolute */
     int filter_fd;       /* -1: none */

@@ -312,6 +312,10 @@ static int test_run_options(void) {
     CHECK(run_of(BASE "--filter-fd 5 --rlimit AS=1 --rlimit CPU=2 -- sh", &options) == PARSE_OK);
     CHECK(options.filter_fd == 5 && options.limits.count == 2);
 
+    CHECK(run_of("--uid 0 --gid 0 --groups 0,7 --cwd / --report-fd 4 --runner-uid 9 -- sh", &options) ==
+          PARSE_OK);
+    CHECK(options.uid == 0 && options.gid == 0 && options.group_count == 2 && options.group[1] == 7);
+
     options.uid = 77;
     CHECK(run_of(BASE "--", &options) == PARSE_MISSING);
     CHECK(run_of(BASE, &options) == PARSE_MISSING);
@@ -322,7 +326,15 @@ static int test_run_options(void) {
     CHECK(run_of(BASE "--verbose 1 -- sh", &options) == PARSE_UNKNOWN_OPTION);
     CHECK(run_of("--uid 990 --gid 100 --cwd /w --report-fd 4 --runner-uid 990 -- sh", &options) ==
           PARSE_NOT_ALLOWED);
-    CHECK(run_of("--uid 0 --gid 100 --cwd /w --report-fd 4 --runner-uid 990 -- sh", &options) ==
+    CHECK(run_of("--uid 1 --gid 100 --cwd /w --report-fd 4 --runner-uid 0 -- sh", &options) ==
+          PARSE_NOT_ALLOWED);
+    CHECK(run_of(BASE "--groups 1,,2 -- sh", &options) == PARSE_NOT_A_NUMBER);
+    CHECK(run_of(BASE "--groups 4294967295 -- sh", &options) == PARSE_OUT_OF_RANGE);
+    CHECK(run_of(BASE "--groups 12345678901234567890 -- sh", &options) == PARSE_OUT_OF_RANGE);
+    CHECK(run_of(BASE "--groups 1 --groups 2 -- sh", &options) == PARSE_REPEATED);
+    CHECK(run_of(BASE "--groups 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1 -- sh",
+                 &options) == PARSE_TOO_MANY);
+    CHECK(run_of("--uid 1 --gid 1 --runner-uid 9 --report-fd 4 --command-fd 5 --groups 1", &options) ==
           PARSE_NOT_ALLOWED);
     CHECK(run_of("--uid 1 --gid 100 --cwd w --report-fd 4 --runner-uid 990 -- sh", &options) ==
           PARSE_NOT_ALLOWED);

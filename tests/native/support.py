@@ -85,14 +85,26 @@ class Call:
     """One `run` on this host, started with the two capabilities that it has in a sandbox and no other."""
 
     PREFIX = ("/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid")
+    #: As for a program of uid 0.
+    ROOT_PREFIX = ("/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid,+setpcap")
 
     def __init__(
-        self, run, *command, options=(), bpf_filter=None, environment=None, cwd="/", prefix=PREFIX, sizes=None, **how
+        self,
+        run,
+        *command,
+        ids=("1000", "1000"),
+        options=(),
+        bpf_filter=None,
+        environment=None,
+        cwd="/",
+        prefix=PREFIX,
+        sizes=None,
+        **how,
     ):
         """`sizes`: what the control pipe of a terminal holds at the start; `control` is its other end."""
         self.report, writer = os.pipe()
         passed = [writer]
-        words = [*prefix, run, "--uid", "1000", "--gid", "1000", "--runner-uid", "990", "--cwd", str(cwd)]
+        words = [*prefix, run, "--uid", ids[0], "--gid", ids[1], "--runner-uid", "990", "--cwd", str(cwd)]
         words += ["--report-fd", str(writer), *options]
         if bpf_filter is not None:
             passed.append(pipe_of(bpf_filter))

@@ -36,6 +36,7 @@ STAGES = {
     "filter_read": 2,
     "groups": 4,
     "rlimit": 11,
+    "capabilities": 12,
     "cwd": 13,
     "filter": 14,
     "exec": 15,
@@ -169,6 +170,32 @@ def test_working_directory(call, open_dir):
 # who the runner is
 
 
+def test_command_of_uid_0_has_no_capability_and_can_get_none(call):
+    text = "cat /proc/self/status; id -u; chown 1000 /proc/self/fd/0 2>&1; echo $?"
+    options = {"ids": ("0", "0"), "prefix": Call.ROOT_PREFIX}
+    status, record, output, _ = call("/bin/sh", "-c", text, **options).finish()
+    found = parse_status(output)
+    assert (status, record) == (0, exited(0))
+    assert {found[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0000000000000000"}
+    assert found["Uid"].split() == ["0"] * 4
+    assert "Operation not permitted" in output
+    assert output.endswith("1\n")
+
+
+def test_without_the_capability_to_empty_the_bounding_set_nothing_runs_as_uid_0(call, marker):
+    status, record, _, _ = call("/usr/bin/touch", marker, ids=("0", "0")).finish()
+    assert (status, record) == (STATUS_SETUP_FAILED, setup_failed("capabilities", EPERM))
+    assert not marker.exists()
+
+
+def test_command_has_the_groups_given_and_its_runner_none(call):
+    text = "cat /proc/self/status; grep ^Groups /proc/$PPID/status"
+    _, _, output, _ = call("/bin/sh", "-c", text, ids=("1001", "1002"), options=("--groups", "7,1003")).finish()
+    found = parse_status(output)
+    assert (found["Uid"].split(), found["Gid"].split()) == (["1001"] * 4, ["1002"] * 4)
+    assert [line.split()[1:] for line in output.splitlines() if line.startswith("Groups")] == [["7", "1003"], []]
+
+
 def settled(pid):
     """Status of a runner that sleeps: it gives up its last capabilities when the program runs, before it waits."""
     deadline = time.monotonic() + 10
@@ -195,7 +222,8 @@ def test_runner_has_its_own_uid_no_capability_and_one_descriptor(call):
     assert running.record() == exited(0)
 
 
-def test_command_cannot_signal_trace_or_open_the_runner(call):
+@pytest.mark.parametrize("how", [{}, {"ids": ("0", "0"), "prefix": Call.ROOT_PREFIX}], ids=["own", "root"])
+def test_command_cannot_signal_trace_or_open_the_runner(call, how):
     tries = (
         "import ctypes, os\n"
         "libc, runner, refused = ctypes.CDLL(None, use_errno=True), os.getppid(), []\n"
@@ -204,13 +232,15 @@ def test_command_cannot_signal_trace_or_open_the_runner(call):
         "    except PermissionError: refused.append('signal')\n"
         "for request in (16, 0x4206):\n"  # PTRACE_ATTACH, PTRACE_SEIZE
         "    if libc.ptrace(request, runner, 0, 0) < 0: refused.append('trace')\n"
-        "for name in ('mem', 'environ', 'maps', 'fd/0'):\n"
+        "words = open(f'/proc/{runner}/cmdline').read().split('\\0')\n"
+        "report = words[words.index('--report-fd') + 1]\n"
+        "for name in ('mem', 'environ', 'maps', f'fd/{report}'):\n"
         "    try: open(f'/proc/{runner}/{name}', 'rb').read(1)\n"
         "    except PermissionError: refused.append('open')\n"
         "print(*refused)\n"
         "os.kill(os.getpid(), 0)\n"  # the benign twin: itself it may signal
     )
-    status, record, output, errors = call("/usr/bin/python3", "-c", tries).finish()
+    status, record, output, errors = call("/usr/bin/python3", "-c", tries, **how).finish()
     assert (status, record, errors) == (0, exited(0), "")
     assert output.split() == ["signal"] * 4 + ["trace"] * 2 + ["open"] * 4
 
@@ -235,8 +265,8 @@ def test_wrong_argument_is_stage_argument(call, marker, options, word):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize(("uid", "runner"), [("0", "990"), ("1000", "0"), ("1000", "1000")])
-def test_root_and_the_runner_s_own_uid_are_refused_for_the_command(native, marker, uid, runner):
+@pytest.mark.parametrize(("uid", "runner"), [("1000", "0"), ("1000", "1000"), ("0", "0")])
+def test_root_for_the_runner_and_the_runner_s_own_uid_for_the_command_are_refused(native, marker, uid, runner):
     reader, writer = os.pipe()
     words = ["--uid", uid, "--gid", "1000", "--runner-uid", runner, "--cwd", "/", "--report-fd", str(writer)]
     done = subprocess.run(
