@@ -117,6 +117,9 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             audit_size=self._log.head.size,
             audit_head=self._log.head.leaf,
             append_only=report.append_only,
+            checkpoint=policy_pb2.CheckpointState(
+                size=report.checkpoint_size, time_us=report.checkpoint_us, failure=report.checkpoint_failure
+            ),
             sandboxes=report.sandboxes,
             programs=report.programs,
             version=__version__,

@@ -3,27 +3,31 @@
 `write` binds a record to the chain, puts it into the file and folds it, at once and in order; `sync` returns when it
 is on disk, and with it all before it. `append` is both, and what every caller uses that has nothing to do meanwhile.
 After the first failure (disk full, I/O error) the log stays failed: a record that can't be proven durable must not be
-followed by one that claims to be. The descriptor comes from the warden and can only append.
+followed by one that claims to be. The descriptor comes from the warden and can only append; so does that of the next
+segment, when one is full.
 """
 
 import asyncio
+import logging
 import os
 import pathlib
 import sqlite3
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
 
-from opensafe.errors import AuditError, StaleIndex
+from opensafe.errors import AuditError, OpenSafeError, StaleIndex
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
 from opensafe.model.ids import is_call_id
 from opensafe.model.records import DecisionRecord, Record, TornRecord
 
-from .segment import read_fragment, read_lines
+from . import opening
+
+_log = logging.getLogger(__name__)
 
 #: What is kept of this run's records for readers: at most so many, of so many bytes.
 _RECENT: Final = 10_000
@@ -42,14 +46,32 @@ class Written(chain.Sealed, frozen=True):
         return msgspec.json.decode(self.line, type=Record)
 
 
+#: Begins another segment: its number and a descriptor for it.
+NextSegment = Callable[[], Awaitable[tuple[int, int]]]
+
+
 class AuditLog:
-    """Append-only writer of one segment. Owns its descriptor, one task and one thread; `close` ends all three."""
+    """Append-only writer of the last segment. Owns its descriptor, tasks and one thread; `close` ends them all."""
 
     def __init__(
-        self, descriptor: int, path: pathlib.Path, fold: Callable[[int, Record, str], None], segment: int = 0
+        self,
+        descriptor: int,
+        paths: Sequence[pathlib.Path],
+        fold: Callable[[int, Record, str], None],
+        *,
+        segment_bytes: int = 0,
+        next_segment: NextSegment | None = None,
     ) -> None:
+        """descriptor: of the last of `paths`, which are all segments. next_segment: asked at `segment_bytes` bytes."""
         self._descriptor = descriptor
-        self._segment = segment
+        self._paths = paths
+        self._segment = len(paths) - 1
+        #: Of segments that are full, until they are on disk.
+        self._ended: list[int] = []
+        self._full_at = segment_bytes
+        self._segment_bytes = segment_bytes
+        self._next_segment = next_segment
+        self._turning: asyncio.Task[None] | None = None
         self._head = chain.Head()
         self._offset = 0
         self._failure: AuditError | None = None
@@ -63,7 +85,6 @@ class AuditLog:
         self._opened = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit-sync")
         self._task: asyncio.Task[None] | None = None
-        self._path = path
         self._fold = fold
 
     async def open(self, known: tuple[int, str] = (0, "")) -> None:
@@ -72,31 +93,32 @@ class AuditLog:
         known: how many records the index holds, and the leaf hash of the last. Raises StaleIndex where that is no
         part of this log, AuditError where the chain is broken: a log that is not intact is not continued.
         """
-        fragment = read_fragment(self._path)
-        lines = _complete(fragment, read_lines(self._path))
         try:
-            for link in chain.verify(lines):
+            found = opening.read(self._paths, known)
+            for link in found.links:
                 if link.index + 1 == known[0] and link.leaf != known[1]:
                     raise StaleIndex("the index is of another log", value=known[1], limit=link.leaf)
                 self._fold(link.index, msgspec.convert(link.record, Record), link.leaf)
-                self._head = chain.Head(link.index + 1, link.leaf)
+                found.head = chain.Head(link.index + 1, link.leaf)
+            self._head = found.head
             if self._head.size < known[0]:
                 raise StaleIndex("the index knows more than the log", value=known[0], limit=self._head.size)
         except chain.ChainBrokenError as error:
             raise AuditError(
                 f"the audit log is not intact: {error}",
-                value=self._path.name,
+                value=self._paths[-1].name,
                 remedy="Keep the file as evidence, run `opensafe audit verify`, start with a fresh state directory.",
             ) from error
-        self._offset = self._path.stat().st_size
+        self._offset = self._paths[-1].stat().st_size
         self._task = asyncio.create_task(self._sync_batches(), name="audit-sync")
-        if fragment:
-            sealed = chain.seal_torn(self._head, fragment)
-            self._put(b"\n" + sealed.line + b"\n")
+        if found.fragment:
+            sealed = chain.seal_torn(self._head, found.fragment)
+            line = (b"\n" if found.unended else b"") + sealed.line + b"\n"
+            self._put(line)
             await asyncio.get_running_loop().run_in_executor(self._thread, os.fdatasync, self._descriptor)
             self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord), sealed.leaf)
             self._head = sealed.head
-            self._offset += len(sealed.line) + 2
+            self._offset += len(line)
         self._opened = self._head.size
 
     @property
@@ -141,6 +163,8 @@ class AuditLog:
         self._offset += len(sealed.line) + 1
         self._unsynced.append((written, asyncio.get_running_loop().create_future()))
         self._wake.set()
+        if self._next_segment is not None and self._turning is None and self._offset >= self._full_at:
+            self._turning = asyncio.create_task(self._turn(self._next_segment), name="audit-segment")
         return written
 
     async def sync(self, written: Written) -> None:
@@ -199,14 +223,33 @@ class AuditLog:
         return None
 
     async def close(self) -> None:
-        """Wait for the disk, then end the task and the thread."""
+        """Wait for the disk, then end the tasks and the thread."""
+        if self._turning is not None:
+            self._turning.cancel()
+            await asyncio.gather(self._turning, return_exceptions=True)
         if self._task is not None:
             while self._unsynced:
                 await asyncio.wait([future for _, future in self._unsynced])
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown(wait=True)
-        os.close(self._descriptor)
+        for descriptor in (*self._ended, self._descriptor):
+            os.close(descriptor)
+
+    async def _turn(self, next_segment: NextSegment) -> None:
+        """Go on in another segment. Without one the log goes on in this, and asks again after as much."""
+        try:
+            number, descriptor = await next_segment()
+        except OpenSafeError as error:
+            _log.error("the audit log's segment is full and there is no other: %s", error)
+            self._full_at = self._offset + self._segment_bytes
+        else:
+            self._ended.append(self._descriptor)
+            self._descriptor, self._segment, self._offset = descriptor, number, 0
+            self._full_at = self._segment_bytes
+            self._wake.set()
+        finally:
+            self._turning = None
 
     async def _sync_batches(self) -> None:
         loop = asyncio.get_running_loop()
@@ -214,8 +257,9 @@ class AuditLog:
             await self._wake.wait()
             self._wake.clear()
             covered = len(self._unsynced)
+            ended, self._ended = self._ended, []
             try:
-                await loop.run_in_executor(self._thread, os.fdatasync, self._descriptor)
+                await loop.run_in_executor(self._thread, _sync, ended, self._descriptor)
             except OSError as error:
                 self._fail(error)
                 return
@@ -239,7 +283,7 @@ class AuditLog:
     def _fail(self, error: Exception) -> AuditError:
         self._failure = AuditError(
             f"the audit log can't be written: {error}",
-            value=self._path.name,
+            value=f"segment {self._segment}",
             remedy="Nothing executes until it can: free the disk or mend it, then restart the daemon.",
         )
         self.failed.set()
@@ -250,12 +294,11 @@ class AuditLog:
         return self._failure
 
 
-def _complete(fragment: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The complete lines of `lines`: all but the last where a `fragment` ends the file."""
-    previous: bytes | None = None
-    for line in lines:
-        if previous is not None:
-            yield previous
-        previous = line
-    if previous is not None and not fragment:
-        yield previous
+def _sync(ended: list[int], current: int) -> None:
+    """Put segments on disk, and close those that are full. Raises OSError."""
+    try:
+        for descriptor in (*ended, current):
+            os.fdatasync(descriptor)
+    finally:
+        for descriptor in ended:
+            os.close(descriptor)

@@ -119,6 +119,12 @@ def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | N
             "set" if status.append_only else "not set",
             "Put the state directory on a file system with the append-only attribute (ext4, xfs, btrfs).",
         ),
+        check(
+            "checkpoint",
+            not status.checkpoint_failure,
+            status.checkpoint_failure or f"{status.checkpoint_size} of {status.audit_size} records are signed",
+            "Nothing starts any more: run `opensafe audit verify`.",
+        ),
         check("self-test", bool(status.checks), f"{len(status.checks)} checks", "Start the daemon anew."),
     ]
     for one in status.pool:

@@ -273,6 +273,9 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     bundle_refused: bool = False
     last_refusal: BundleRefusal | None = None
     pool: tuple[PoolState, ...] = ()
+    checkpoint_size: int = 0
+    checkpoint_us: int = 0
+    checkpoint_failure: str = ""
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):

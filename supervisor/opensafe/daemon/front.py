@@ -88,7 +88,13 @@ class Front:
         stack.callback(tracing.close)
         store = Store(own / "index.sqlite")
         stack.callback(store.close)
-        log = AuditLog(audit, segment_paths(state)[-1], store.fold, len(segment_paths(state)) - 1)
+        log = AuditLog(
+            audit,
+            segment_paths(state),
+            store.fold,
+            segment_bytes=config.audit.segment_bytes,
+            next_segment=warden.next_segment,
+        )
         stack.push_async_callback(log.close)
         await log.open(store.tip)
         loader = Loader(

@@ -154,7 +154,7 @@ class Checkpoints:
         self.last, self._signed_at = made, time.monotonic()
 
     def _fail(self, why: str) -> None:
-        self.failure = AuditError(why, remedy="Nothing starts any more. Run `opensafe audit verify`, then restart.")
+        self.failure = AuditError(why, remedy="Nothing starts any more: run `opensafe audit verify`.")
         _log.critical("%s", self.failure)
 
     def _follow(self) -> Follower:

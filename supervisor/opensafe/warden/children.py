@@ -77,7 +77,7 @@ class Children:
         layout: Layout,
         account: pwd.struct_passwd,
         command: Command,
-        audit: int,
+        audit: Callable[[], int],
         serve: Serve,
         drain_s: float = 0,
     ) -> None:
@@ -148,7 +148,7 @@ class Children:
         ours, theirs = wire.pair()
         feed, feed_end = wire.pair() if role is Role.HELPER else (None, None)
         with theirs, feed_end or contextlib.nullcontext():
-            child = self._spawn(role, theirs.fileno(), feed_end.fileno() if feed_end else self._audit)
+            child = self._spawn(role, theirs.fileno(), feed_end.fileno() if feed_end else self._audit())
         self._alive[role] = child
         serving = asyncio.ensure_future(self._serve(role, ours, feed))
         ended = asyncio.ensure_future(child.wait())

@@ -27,6 +27,7 @@ class WardenClient:
     def __init__(self, end: socket.socket) -> None:
         self._channel = wire.Channel(end)
         self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
+        self._passed: dict[int, int] = {}
         self._last = 0
         self._ended = False
         self._reader = asyncio.create_task(self._read())
@@ -163,6 +164,17 @@ class WardenClient:
         request = protocol.NextStep(request=self.next_request(), finished=finished, error=error[:4096])
         return _expect(await self.call(request), protocol.BundleStep)
 
+    async def next_segment(self) -> tuple[int, int]:
+        """Begin another segment of the audit log: its number and a descriptor, the caller's to close.
+
+        Raises AuditError, LimitExceeded, Unavailable.
+        """
+        request = protocol.NextSegment(request=self.next_request())
+        number = _expect(await self.call(request), protocol.SegmentBegun).number
+        if request.request not in self._passed:
+            raise errors.Unavailable("the warden passed no descriptor, or there was no room for one", value=number)
+        return number, self._passed.pop(request.request)
+
     async def serving(self) -> None:
         """Say that the front serves."""
         await self.call(protocol.Serving(request=self.next_request()))
@@ -171,15 +183,20 @@ class WardenClient:
         try:
             while True:
                 packet = await self._channel.receive()
-                packet.close()
-                answer = _decoder.decode(packet.data)
-                answered = self._waiting.get(answer.request)
-                if answered is not None and not answered.done():
-                    answered.set_result(answer)
+                try:
+                    answer = _decoder.decode(packet.data)
+                    answered = self._waiting.get(answer.request)
+                    if answered is not None and not answered.done():
+                        if isinstance(answer, protocol.SegmentBegun) and packet.descriptors:
+                            self._passed[answer.request] = packet.descriptors.pop()
+                        answered.set_result(answer)
+                finally:
+                    packet.close()
         except (wire.ConnectionEndedError, msgspec.DecodeError):
             # Nobody awaits this task: the waiting ones are told below.
             return
         finally:
+            wire.close_all(tuple(self._passed.values()))
             self._ended = True
             for answered in self._waiting.values():
                 if not answered.done():

@@ -13,6 +13,7 @@ from ..model.calls import Principal
 from ..model.canonical import leaf_hash
 from ..model.sandbox import Launch
 from . import feed
+from .checkpoints import Checkpoints
 from .ledger import Ledger
 from .protocol import RecordRef
 from .segments import Segments
@@ -83,12 +84,17 @@ class Decided(msgspec.Struct, frozen=True):
 class Decisions:
     """Decisions on record, each good for one use."""
 
-    def __init__(self, segments: Segments, ledger: Ledger) -> None:
+    def __init__(self, segments: Segments, ledger: Ledger, checkpoints: Checkpoints) -> None:
         self._segments = segments
         self._ledger = ledger
+        self._checkpoints = checkpoints
 
     async def settled(self, ref: RecordRef) -> None:
-        """Return when the record is on disk; the front may send its place before it is. Raises WardenRefused."""
+        """Return when the record is on disk; the front may send its place before it is.
+
+        Raises WardenRefused, and AuditError where the log is not vouched for any more.
+        """
+        self._checkpoints.require()
         try:
             await self._segments.durable(ref)
         except AuditError as error:

@@ -69,8 +69,8 @@ def unprotect(path: pathlib.Path) -> None:
     """Take both attributes away from a file, so that it can be removed. Raises OSError where it can't be opened."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        set_append_only(descriptor, False)
-        set_immutable(descriptor, False)
+        # At once: of an immutable file no other attribute can be changed.
+        _set_attribute(descriptor, FS_APPEND_FL | FS_IMMUTABLE_FL, False)
     finally:
         os.close(descriptor)
 

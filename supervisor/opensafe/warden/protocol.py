@@ -14,6 +14,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 - NextBreach  tells what the monitor found.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
 - NextStep  (helper) hears what the front asked and answers it.
+- NextSegment  is refused as long as the last segment of the audit log is not full.
 - Status  reads. Serving  says that the front is alive; a lie about it costs availability.
 
 Nothing here can name a host path, an OCI field, a flag, an address or another process.
@@ -88,6 +89,10 @@ class ListSandboxes(_Message, frozen=True):
     """In the order of their ids, those after this one ("": from the first). Answer: Sandboxes."""
 
     after: str = ""
+
+
+class NextSegment(_Message, frozen=True):
+    """Begin another segment of the audit log. Answer: SegmentBegun."""
 
 
 class AwaitLost(_Message, frozen=True):
@@ -193,6 +198,7 @@ Request = (
     | AwaitBundle
     | NextBreach
     | AskHelper
+    | NextSegment
     | NextStep
 )
 #: Requests that may have no end: given up with their connection.
@@ -250,6 +256,12 @@ class Lost(_Message, frozen=True):
     """Losses in the order of their numbers. There may be more after the last."""
 
     losses: tuple[Loss, ...]
+
+
+class SegmentBegun(_Message, frozen=True):
+    """The audit log's last segment by number. Descriptor: to append to it."""
+
+    number: int
 
 
 class Started(_Message, frozen=True):
@@ -313,6 +325,9 @@ class StatusReport(_Message, frozen=True):
     programs: int
     ledger_size: int
     append_only: bool
+    checkpoint_size: int = 0
+    checkpoint_us: int = 0
+    checkpoint_failure: str = ""
     removed_at_start: tuple[str, ...] = ()
     helper_bundle: str = ""
     monitor: Counts = Counts()
@@ -368,6 +383,7 @@ Answer = (
     | SandboxMade
     | Sandboxes
     | Lost
+    | SegmentBegun
     | Started
     | Ended
     | StatusReport

@@ -35,6 +35,7 @@ FRONT: Final = frozenset(
         protocol.Kill,
         protocol.ListSandboxes,
         protocol.NextBreach,
+        protocol.NextSegment,
         protocol.PauseSandbox,
         protocol.Resize,
         protocol.ResumeSandbox,
@@ -49,6 +50,10 @@ FRONT: Final = frozenset(
 
 class Operations(Protocol):
     """What the requests do: warden.py."""
+
+    @property
+    def audit(self) -> int:
+        """The descriptor that goes with SegmentBegun."""
 
     async def answer(self, request: protocol.Request, descriptors: list[int]) -> protocol.Answer:
         """The answer. Raises OpenSafeError. The descriptors stay the caller's."""
@@ -123,7 +128,8 @@ class Connection:
 
     async def _answer(self, answer: protocol.Answer) -> None:
         try:
-            await self._channel.send(_encoder.encode(answer))
+            passed = (self._operations.audit,) if isinstance(answer, protocol.SegmentBegun) else ()
+            await self._channel.send(_encoder.encode(answer), passed)
         except wire.ConnectionEndedError:
             # The reader sees the same and ends the connection.
             return

@@ -8,7 +8,7 @@ Start, each step of which refuses to go on with a StartError or an AuditError:
 1. root, and nobody else on this state directory (a lock held for life);
 2. runsc: present, dated, not too old; cgroup controllers;
 3. reconcile: what an earlier run left is removed;
-4. audit segment and ledger: opened, the ledger's chain verified;
+4. audit segments and ledger: opened, the ledger's chain verified, the log read from its last checkpoint on;
 5. self-test: a real sandbox refuses what it must, and the control shows that the refusal is its doing;
 6. the principals' socket directories, then the children: front and egress helper.
 
@@ -37,6 +37,7 @@ from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, N
 from ..model.sandbox import SandboxSpec
 from . import children, protocol, selftest, server, wire
 from .bundles import Bundles
+from .checkpoints import Checkpoints
 from .decisions import Decisions
 from .ledger import Ledger
 from .network import namespaces, sockets
@@ -76,6 +77,7 @@ class Warden:
         self._checks: tuple[protocol.Check, ...] = ()
         self._segments: Segments
         self._ledger: Ledger
+        self._checkpoints: Checkpoints
         self._decisions: Decisions
         self._bundles: Bundles
         self._lifecycle: Lifecycle
@@ -177,6 +179,8 @@ class Warden:
                 return protocol.Lost(request=number, losses=await self._lifecycle.losses.after(request.after))
             case protocol.Status():
                 return self._status(number)
+            case protocol.NextSegment():
+                return protocol.SegmentBegun(request=number, number=self._segments.begin_next())
             case protocol.Serving():
                 self.heartbeat = asyncio.get_running_loop().time()
                 self.front_serves.set()
@@ -219,11 +223,16 @@ class Warden:
         runsc, driver = Runsc(layout), ControlDriver(layout)
         self._removed = await reconcile.reconcile(layout, hierarchies, state)
 
-        self._segments = Segments(layout.state / "audit", account.pw_gid)
+        self._segments = Segments(layout.state / "audit", account.pw_gid, config.audit.segment_bytes)
         stack.callback(self._segments.close)
         self._ledger = Ledger(layout.state / "ledger.jsonl")
         stack.callback(self._ledger.close)
-        self._decisions = Decisions(self._segments, self._ledger)
+        self._checkpoints = Checkpoints(
+            layout.state, account.pw_gid, instance, self._segments, self._ledger, config.audit
+        )
+        stack.push_async_callback(self._checkpoints.close)
+        await self._checkpoints.begin()
+        self._decisions = Decisions(self._segments, self._ledger, self._checkpoints)
 
         self._lifecycle = Lifecycle(layout, hierarchies, state, runsc, driver, limit=config.caps.sandboxes)
         stack.callback(reconcile.detach_mounts, layout)
@@ -247,7 +256,7 @@ class Warden:
             stack.push_async_callback(_end_task, self._bundles.start())
             sockets.prepare(layout.run / "principals", config.principals, account.pw_uid)
             self._children = children.Children(
-                layout, account, child_command, self._segments.writer, self._serve_child, config.service.drain_s
+                layout, account, child_command, lambda: self.audit, self._serve_child, config.service.drain_s
             )
             stack.push_async_callback(self._children.close)
         else:
@@ -367,6 +376,7 @@ class Warden:
         return protocol.Sandboxes(request=request, sandboxes=page, more=len(found) > len(page))
 
     def _status(self, request: int) -> protocol.StatusReport:
+        signed = self._checkpoints.last
         return protocol.StatusReport(
             request=request,
             runsc_version=self._version,
@@ -376,6 +386,9 @@ class Warden:
             programs=len(self._programs),
             ledger_size=self._ledger.size,
             append_only=self._segments.append_only,
+            checkpoint_size=signed.size if signed is not None else 0,
+            checkpoint_us=signed.time_us if signed is not None else 0,
+            checkpoint_failure=str(self._checkpoints.failure or ""),
             removed_at_start=self._removed,
             helper_bundle=self._bundles.mailbox.serving,
             monitor=self._monitor.counts,

@@ -191,10 +191,9 @@ async def test_an_index_that_fits_no_log_is_built_again(daemon):
         session = await agent.create_session("tester")
     assert daemon.stop() == 0
     # The log of another life, under the index of this one.
-    segment = daemon.state / "audit" / "segment-000000.jsonl"
-    await asyncio.to_thread(subprocess.run, ["chattr", "-a", segment], check=True)
-    segment.write_bytes(b"")
-    (daemon.state / "ledger.jsonl").write_bytes(b"")
+    for path in (*(daemon.state / "audit").iterdir(), daemon.state / "ledger.jsonl"):
+        await asyncio.to_thread(subprocess.run, ["chattr", "-a", path], check=True)
+        path.unlink()
     daemon.start()
     async with daemon.client() as agent:
         with pytest.raises(errors.NotFound):

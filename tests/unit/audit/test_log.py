@@ -26,7 +26,7 @@ class Place:
 
     def log(self):
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        return AuditLog(descriptor, self.path, lambda index, record, _leaf: self.folded.append((index, record)))
+        return AuditLog(descriptor, (self.path,), lambda index, record, _leaf: self.folded.append((index, record)))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def test_a_written_record_is_folded_at_once_and_counts_as_durable_after_it
 async def test_a_failed_sync_fails_all_that_wait_and_every_later_record(tmp_path):
     place = Place(tmp_path)
     reader, writer = os.pipe()  # takes bytes, and can't be synced
-    log = AuditLog(writer, place.path, lambda *_: None)
+    log = AuditLog(writer, (place.path,), lambda *_: None)
     await log.open()
     first, second = log.write(record(1)), log.write(record(2))
     for written in (second, first):
@@ -143,7 +143,7 @@ async def test_a_log_that_was_changed_is_not_continued(place):
 
 async def test_RS_19_a_full_disk_fails_this_record_and_every_later_one(tmp_path):
     place = Place(tmp_path)
-    log = AuditLog(os.open("/dev/full", os.O_WRONLY), place.path, lambda *_: None)
+    log = AuditLog(os.open("/dev/full", os.O_WRONLY), (place.path,), lambda *_: None)
     await log.open()
     with pytest.raises(AuditError, match="No space left"):
         await log.append(record(1))
@@ -157,7 +157,7 @@ async def test_a_record_that_can_not_be_folded_fails_the_log(place):
     def refuse(index, record, leaf):
         raise AuditError("no")
 
-    log = AuditLog(os.open(place.path, os.O_WRONLY | os.O_APPEND), place.path, refuse)
+    log = AuditLog(os.open(place.path, os.O_WRONLY | os.O_APPEND), (place.path,), refuse)
     await log.open()
     with pytest.raises(AuditError):
         await log.append(record(1))

@@ -28,7 +28,7 @@ async def place(tmp_path):
     """A log with its index and an open session."""
     path = tmp_path / "segment"
     store = Store(tmp_path / "index.sqlite")
-    log = AuditLog(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), path, store.fold)
+    log = AuditLog(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), (path,), store.fold)
     await log.open()
     await log.append(SessionRecord(time_us=1, session_id=SESSION, principal=ASKER.name, state="open", agent="a"))
     tracing = Tracing.configured("", tmp_path, 1 << 20, "0")

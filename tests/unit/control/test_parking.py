@@ -43,7 +43,7 @@ class SlowLog(AuditLog):
 async def test_a_review_can_be_decided_on_once_its_call_is_parked(tmp_path):
     path = tmp_path / "segment"
     store = Store(tmp_path / "index.sqlite")
-    log = SlowLog(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), path, store.fold)
+    log = SlowLog(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), (path,), store.fold)
     await log.open()
     tracing, caps = Tracing.configured("", tmp_path, 1 << 20, "0"), Caps()
     loaded = load(site_bundle(tmp_path)[0], trusted=TRUSTED)

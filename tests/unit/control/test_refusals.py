@@ -16,7 +16,7 @@ async def kept(tmp_path):
     records = []
     path = tmp_path / "segment"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    log = AuditLog(descriptor, path, lambda *folded: records.append(folded[1]))
+    log = AuditLog(descriptor, (path,), lambda *folded: records.append(folded[1]))
     await log.open()
     yield log, records
     await log.close()

@@ -59,7 +59,7 @@ def warden_that(*answers: Any, states: Any = ()) -> Any:
 async def place(tmp_path):
     path = tmp_path / "segment-000000.jsonl"
     store = Store(tmp_path / "index.sqlite")
-    log = AuditLog(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND), path, store.fold)
+    log = AuditLog(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND), (path,), store.fold)
     await log.open()
     await log.append(SessionRecord(time_us=1, session_id=SESSION, principal="agent", state="open"))
     for sandbox_id in (FIRST, SECOND):
@@ -182,7 +182,7 @@ async def test_the_index_folded_anew_holds_the_same(place, tmp_path):
     other = Store(tmp_path / "again.sqlite")
     again = AuditLog(
         os.open(tmp_path / "segment-000000.jsonl", os.O_WRONLY | os.O_APPEND),
-        tmp_path / "segment-000000.jsonl",
+        (tmp_path / "segment-000000.jsonl",),
         other.fold,
     )
     await again.open()

@@ -67,7 +67,7 @@ class Stage:
         path.touch()
         self.path = path
         self.candidate = candidate
-        self.log = AuditLog(os.open(path, os.O_WRONLY | os.O_APPEND), path, lambda *_: None)
+        self.log = AuditLog(os.open(path, os.O_WRONLY | os.O_APPEND), (path,), lambda *_: None)
         self.shadow = shadow.Shadow(self.log, self._load)
 
     async def _load(self, content):

@@ -229,6 +229,7 @@ class GetStatusResponse(_message.Message):
     BUNDLE_REFUSED_FIELD_NUMBER: _builtins.int
     LAST_REFUSAL_FIELD_NUMBER: _builtins.int
     POOL_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     bundle_revision: _builtins.str
     bundle_digest: _builtins.str
     runsc_version: _builtins.str
@@ -266,6 +267,10 @@ class GetStatusResponse(_message.Message):
     def pool(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolState]:
         """The caller's own entries of the pool; all of them for the roles "operator" and "auditor"."""
 
+    @_builtins.property
+    def checkpoint(self) -> Global___CheckpointState:
+        """The audit log's last signed checkpoint."""
+
     def __init__(
         self,
         *,
@@ -290,14 +295,43 @@ class GetStatusResponse(_message.Message):
         bundle_refused: _builtins.bool = ...,
         last_refusal: Global___BundleRefusal | None = ...,
         pool: _abc.Iterable[Global___PoolState] | None = ...,
+        checkpoint: Global___CheckpointState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_refusal", b"last_refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "last_refusal", b"last_refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
+
+@_typing.final
+class CheckpointState(_message.Message):
+    """How much of the audit log was signed, and when (microseconds since the epoch; 0: not yet)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIZE_FIELD_NUMBER: _builtins.int
+    TIME_US_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    size: _builtins.int
+    time_us: _builtins.int
+    failure: _builtins.str
+    """Why it is signed no more, and nothing starts any more; empty while it is."""
+    def __init__(
+        self,
+        *,
+        size: _builtins.int = ...,
+        time_us: _builtins.int = ...,
+        failure: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "size", b"size", "time_us", b"time_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckpointState: _TypeAlias = CheckpointState  # noqa: Y015
 
 @_typing.final
 class PoolState(_message.Message):
