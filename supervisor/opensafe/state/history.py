@@ -45,6 +45,7 @@ class History:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        self._hour = 0  # whose first use has removed what is older than a day
         self._bans = {(row.principal, row.agent): row for row in map(BanRow.of, db.execute("SELECT * FROM bans"))}
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,21 +118,17 @@ class History:
             self._use(session, usage, time_us)
             self._save(session_id, session)
 
-    def fold_end(self, session_id: str, call_id: str, outcome: Outcome) -> None:
-        """A call ended: if it may have run, its effects stand from now on."""
-        row = self._db.execute(
-            "SELECT sandbox_id, effects, allowed_us FROM calls WHERE session_id = ? AND call_id = ?",
-            (session_id, call_id),
-        ).fetchone()
-        if row is None or not row["allowed_us"] or outcome.kind in NEVER_EXECUTED:
+    def fold_end(self, session_id: str, sandbox_id: str, effects_json: str, outcome: Outcome) -> None:
+        """A call that was allowed ended: if it may have run, its effects stand from now on."""
+        if outcome.kind in NEVER_EXECUTED:
             return
-        effects = msgspec.json.decode(row["effects"], type=tuple[str, ...])
-        self._taint(session_id, row["sandbox_id"], effects)
+        effects = msgspec.json.decode(effects_json, type=tuple[str, ...])
+        self._taint(session_id, sandbox_id, effects)
         if WRITES_WORKSPACE in effects:
             self._db.execute(
                 "UPDATE reviews SET changes = changes + 1"
                 " WHERE state = 'pending' AND sandbox_id = ? AND sandbox_id <> ''",
-                (row["sandbox_id"],),
+                (sandbox_id,),
             )
 
     def fold_changed(self, session_id: str, sandbox_id: str) -> None:
@@ -185,24 +182,23 @@ class History:
             f"INSERT INTO principal_usage VALUES (?, ?, {marks}) ON CONFLICT DO UPDATE SET {_ADDED}",  # noqa: S608 - names of fields
             (session.principal, hour, *msgspec.structs.astuple(usage)),
         )
-        self._db.execute(
-            "DELETE FROM principal_usage WHERE principal = ? AND hour < ?", (session.principal, hour - _DAY)
-        )
+        if hour != self._hour:
+            self._db.execute("DELETE FROM principal_usage WHERE hour < ?", (hour - _DAY,))
+            self._hour = hour
 
     def _taint(self, session_id: str, sandbox_id: str, effects: Iterable[str], *more: str) -> None:
         """What the session and the sandbox know, each knows from now on: a call carries taints both ways."""
-        standing = dict.fromkeys(
-            taint
-            for row in self._db.execute(
-                "SELECT taints FROM sessions WHERE session_id = ? UNION ALL"
-                " SELECT taints FROM sandboxes WHERE sandbox_id = ?",
-                (session_id, sandbox_id),
-            )
-            for taint in msgspec.json.decode(row["taints"], type=tuple[str, ...])
+        rows = self._db.execute(
+            "SELECT taints FROM sessions WHERE session_id = ? UNION ALL"
+            " SELECT taints FROM sandboxes WHERE sandbox_id = ?",
+            (session_id, sandbox_id),
         )
+        known = [row["taints"] for row in rows]
+        standing = dict.fromkeys(taint for one in known for taint in msgspec.json.decode(one, type=tuple[str, ...]))
         taints = _json(tuple(dict.fromkeys((*taints_after(standing, effects), *more))))
-        self._db.execute("UPDATE sessions SET taints = ? WHERE session_id = ?", (taints, session_id))
-        self._db.execute("UPDATE sandboxes SET taints = ? WHERE sandbox_id = ?", (taints, sandbox_id))
+        if any(one != taints for one in known):
+            self._db.execute("UPDATE sessions SET taints = ? WHERE session_id = ?", (taints, session_id))
+            self._db.execute("UPDATE sandboxes SET taints = ? WHERE sandbox_id = ?", (taints, sandbox_id))
 
 
 class _Session(msgspec.Struct, kw_only=True):

@@ -32,11 +32,18 @@ class SandboxIndex:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
+        self._last: SandboxRow | None = None
 
     def get(self, sandbox_id: str) -> SandboxRow | None:
         """The sandbox, whatever its state."""
-        row = self._db.execute("SELECT * FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,)).fetchone()
-        return SandboxRow.of(row) if row else None
+        if self._last is None or self._last.sandbox_id != sandbox_id:  # one call asks for the same several times
+            row = self._db.execute("SELECT * FROM sandboxes WHERE sandbox_id = ?", (sandbox_id,)).fetchone()
+            self._last = SandboxRow.of(row) if row else None
+        return self._last
+
+    def forget(self) -> None:
+        """The tables change."""
+        self._last = None
 
     def live(self, *, principal: str = "") -> list[SandboxRow]:
         """Those of which there is something on the host, of one principal or of all, oldest first."""
@@ -117,16 +124,8 @@ class SandboxIndex:
         )
 
     def fold_activity(self, sandbox_id: str, time_us: int) -> None:
-        """A call in it began."""
+        """A call in it began or ended."""
         self._db.execute("UPDATE sandboxes SET active_us = ? WHERE sandbox_id = ?", (time_us, sandbox_id))
-
-    def fold_end(self, session_id: str, call_id: str, time_us: int) -> None:
-        """A call ended; where it was allowed, that was activity in its sandbox."""
-        self._db.execute(
-            "UPDATE sandboxes SET active_us = ? WHERE sandbox_id ="
-            " (SELECT sandbox_id FROM calls WHERE session_id = ? AND call_id = ? AND allowed_us > 0)",
-            (time_us, session_id, call_id),
-        )
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - anything msgspec encodes

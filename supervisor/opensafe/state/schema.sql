@@ -1,13 +1,9 @@
 -- Everything but `parked` is a fold of the audit log and can be rebuilt from it.
-CREATE TABLE meta (
-    key   TEXT PRIMARY KEY,
-    value INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- The leaf hash of the last record folded.
+-- How many records are folded, and the leaf hash of the last.
 CREATE TABLE tip (
-    one  INTEGER PRIMARY KEY CHECK (one = 1),
-    leaf TEXT NOT NULL
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
+    folded INTEGER NOT NULL,
+    leaf   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions (

@@ -1,10 +1,11 @@
 """SQLite index of sessions, sandboxes, calls, permits, reviews and history.
 
 The audit log is the durable truth; this is a fold of it. `fold` is the only writer of the folded tables, used
-alike while running (after the record is on disk) and at start (for records the index has not seen), so a crash
-between the two loses nothing. A lost or deleted index is rebuilt from the log.
+alike while running (when the record is written) and at start (for records the index has not seen). So records are
+committed in groups: a killed daemon's last group is folded again, from the log. A lost or deleted index is rebuilt.
 """
 
+import contextlib
 import importlib.resources
 import pathlib
 import sqlite3
@@ -43,11 +44,13 @@ _STATES: Final = {
     "running": "outcome IS NULL AND allowed_us > 0",
     "ended": "outcome IS NOT NULL",
 }
-_VERSION: Final = 6
+#: Records of one transaction. Each commit writes every page that was touched since the last.
+_GROUP: Final = 64
+_VERSION: Final = 7
 
 
 class Store:
-    """One connection, used by the event loop's thread only. Every method is one short transaction."""
+    """One connection, used by the event loop's thread only."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
@@ -57,12 +60,15 @@ class Store:
             "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
         )
         self._migrate(path)
-        self._folded = self._number("SELECT coalesce(max(value), 0) FROM meta WHERE key = 'folded'")
+        self._folded, self._leaf = self._committed = self._read_tip()
+        self._session: SessionRow | None = None
         self.history = History(self._db)
         self.sandboxes = SandboxIndex(self._db)
 
     def close(self) -> None:
-        """Close the file."""
+        """Commit what was folded, and close the file."""
+        with contextlib.suppress(sqlite3.Error):  # then the next life folds the group again
+            self.commit()
         self._db.close()
 
     @property
@@ -73,8 +79,7 @@ class Store:
     @property
     def tip(self) -> tuple[int, str]:
         """How many records are folded, and the leaf hash of the last: tells whether this is an index of that log."""
-        row = self._db.execute("SELECT leaf FROM tip").fetchone()
-        return self._folded, str(row["leaf"]) if row else ""
+        return self._folded, self._leaf
 
     def fold(self, index: int, record: Record, leaf: str = "") -> None:
         """Apply the record at `index` of the log. One already applied is passed over; a gap is an AuditError."""
@@ -82,48 +87,33 @@ class Store:
             return
         if index > self._folded:
             raise AuditError("records are missing between log and index", value=index, limit=self._folded)
-        with self._db:
+        self._session = None
+        self.sandboxes.forget()
+        if not self._db.in_transaction:
             self._db.execute("BEGIN IMMEDIATE")
-            match record:
-                case DecisionRecord():
-                    self._fold_decision(record)
-                case OutcomeRecord():
-                    self._fold_outcome(record)
-                case UsageRecord():
-                    self.history.fold_usage(record.session_id, record.usage, record.time_us)
-                case ReviewRecord():
-                    self._fold_review(record)
-                case BanRecord():
-                    self.history.fold_ban(record)
-                case SessionRecord():
-                    self._fold_session(record)
-                case SandboxRecord():
-                    self.sandboxes.fold(index, record)
-                case RefusalRecord():
-                    self.history.fold_refusal(record)
-                case BundleRecord():
-                    self._db.execute(
-                        "INSERT OR REPLACE INTO bundles VALUES (?, ?, ?, ?, ?, ?, ?)",
-                        (
-                            record.state,
-                            record.digest,
-                            record.number,
-                            record.revision,
-                            record.key,
-                            record.reason,
-                            record.time_us,
-                        ),
-                    )
-                case DaemonRecord() | CandidateRecord() | ShadowRecord() | TornRecord():
-                    pass
-            self._db.execute("INSERT OR REPLACE INTO tip VALUES (1, ?)", (leaf,))
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (index + 1,))
-        self._folded = index + 1
+        try:
+            self._apply(index, record)
+        except BaseException:
+            self._db.rollback()
+            self._folded, self._leaf = self._committed
+            raise
+        self._folded, self._leaf = index + 1, leaf
+        if self._folded - self._committed[0] >= _GROUP:
+            self.commit()
+
+    def commit(self) -> None:
+        """Let the next life find all that was folded so far, and not fold it again."""
+        if self._committed != self.tip:
+            self._db.execute("INSERT OR REPLACE INTO tip VALUES (1, ?, ?)", self.tip)
+            self._committed = self.tip
+        self._db.commit()
 
     def session(self, session_id: str) -> SessionRow | None:
         """The session, open or closed."""
-        row = self._db.execute("SELECT * FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
-        return SessionRow.of(row) if row else None
+        if self._session is None or self._session.session_id != session_id:  # one call asks for the same several times
+            row = self._db.execute("SELECT * FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+            self._session = SessionRow.of(row) if row else None
+        return self._session
 
     def open_sessions(self, principal: str) -> int:
         """How many sessions of `principal` are open."""
@@ -200,6 +190,7 @@ class Store:
     def park(self, review_id: str, arguments: bytes) -> None:
         """Keep a parked call's full arguments until `unpark`."""
         self._db.execute("INSERT INTO parked VALUES (?, ?)", (review_id, arguments))
+        self.commit()  # nothing folds them anew
 
     def parked(self, review_id: str) -> bytes | None:
         """The arguments kept by `park`."""
@@ -209,10 +200,45 @@ class Store:
     def unpark(self, review_id: str) -> None:
         """Forget a parked call's arguments."""
         self._db.execute("DELETE FROM parked WHERE review_id = ?", (review_id,))
+        self.commit()
 
     def parked_bytes(self) -> int:
         """Size of all kept arguments."""
         return self._number("SELECT coalesce(sum(length(arguments)), 0) FROM parked")
+
+    def _apply(self, index: int, record: Record) -> None:
+        match record:
+            case DecisionRecord():
+                self._fold_decision(record)
+            case OutcomeRecord():
+                self._fold_outcome(record)
+            case UsageRecord():
+                self.history.fold_usage(record.session_id, record.usage, record.time_us)
+            case ReviewRecord():
+                self._fold_review(record)
+            case BanRecord():
+                self.history.fold_ban(record)
+            case SessionRecord():
+                self._fold_session(record)
+            case SandboxRecord():
+                self.sandboxes.fold(index, record)
+            case RefusalRecord():
+                self.history.fold_refusal(record)
+            case BundleRecord():
+                self._db.execute(
+                    "INSERT OR REPLACE INTO bundles VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        record.state,
+                        record.digest,
+                        record.number,
+                        record.revision,
+                        record.key,
+                        record.reason,
+                        record.time_us,
+                    ),
+                )
+            case DaemonRecord() | CandidateRecord() | ShadowRecord() | TornRecord():
+                pass
 
     def _fold_decision(self, record: DecisionRecord) -> None:
         if record.purpose in ("call", "permit"):
@@ -272,19 +298,22 @@ class Store:
         self.history.fold_decision(record)
 
     def _fold_outcome(self, record: OutcomeRecord) -> None:
-        self.sandboxes.fold_end(record.session_id, record.call_id, record.time_us)
-        self.history.fold_end(record.session_id, record.call_id, record.outcome)
         if record.usage is not None:
             self.history.fold_usage(record.session_id, record.usage, record.time_us)
+        key = record.session_id, record.call_id
+        call = self._db.execute(
+            "SELECT sandbox_id, effects, allowed_us, review_id FROM calls WHERE session_id = ? AND call_id = ?", key
+        ).fetchone()
+        if call is None:
+            return
         self._db.execute(
-            "UPDATE calls SET outcome = ? WHERE session_id = ? AND call_id = ?",
-            (_json(record.outcome), record.session_id, record.call_id),
+            "UPDATE calls SET outcome = ? WHERE session_id = ? AND call_id = ?", (_json(record.outcome), *key)
         )
-        self._db.execute(
-            "UPDATE reviews SET waits = 0 WHERE review_id ="
-            " (SELECT review_id FROM calls WHERE session_id = ? AND call_id = ?)",
-            (record.session_id, record.call_id),
-        )
+        if call["allowed_us"]:
+            self.sandboxes.fold_activity(call["sandbox_id"], record.time_us)
+            self.history.fold_end(record.session_id, call["sandbox_id"], call["effects"], record.outcome)
+        if call["review_id"]:
+            self._db.execute("UPDATE reviews SET waits = 0 WHERE review_id = ?", (call["review_id"],))
 
     def _fold_review(self, record: ReviewRecord) -> None:
         if record.state == "seconded":
@@ -318,6 +347,10 @@ class Store:
                 _json(record.limits),
             ),
         )
+
+    def _read_tip(self) -> tuple[int, str]:
+        row = self._db.execute("SELECT folded, leaf FROM tip").fetchone()
+        return (int(row["folded"]), str(row["leaf"])) if row else (0, "")
 
     def _number(self, query: str, *arguments: object) -> int:
         return int(self._db.execute(query, arguments).fetchone()[0])

@@ -4,10 +4,12 @@ import contextlib
 
 import pytest
 
-from opensafe.model.records import SandboxRecord
+from opensafe.model.decision import Action
+from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.model.records import OutcomeRecord, SandboxRecord
 from opensafe.state.store import Store
 
-from .test_store import RECORDS, SESSION
+from .test_store import RECORDS, SESSION, decision
 
 QUESTIONS = {
     "live": lambda sandboxes: sandboxes.live(),
@@ -59,11 +61,11 @@ def test_each_question_counts_its_states(store, state, counted, leased, of_sessi
     assert (len(sandboxes.leased()), len(sandboxes.of_session(SESSION))) == (leased, of_session)
 
 
-def test_only_the_end_of_a_call_that_was_allowed_is_activity(store):
-    rows = store._db.execute("SELECT call_id FROM calls WHERE allowed_us > 0").fetchall()
-    assert {row["call_id"] for row in rows} >= {"allowed"}
-    before = store.sandboxes.get("sb-1").active_us
-    store.sandboxes.fold_end(SESSION, "blocked", 50)
-    assert store.sandboxes.get("sb-1").active_us == before
-    store.sandboxes.fold_end(SESSION, "allowed", 60)
-    assert store.sandboxes.get("sb-1").active_us == 60
+@pytest.mark.parametrize(("call_id", "active_us"), [("blocked", 2), ("allowed", 50)])
+def test_only_the_end_of_a_call_that_was_allowed_is_activity(store, call_id, active_us):
+    store.fold(len(RECORDS), decision("last", Action.ALLOW))
+    assert store.sandboxes.get("sb-1").active_us == 2
+    outcome = Outcome(kind=OutcomeKind.CANCELLED)
+    record = OutcomeRecord(time_us=50, decision_id="dec-1", session_id=SESSION, call_id=call_id, outcome=outcome)
+    store.fold(len(RECORDS) + 1, record)
+    assert store.sandboxes.get("sb-1").active_us == active_us

@@ -1,6 +1,7 @@
 """The index is a fold of the log: the same records give the same index, however often it is begun."""
 
 import contextlib
+import shutil
 import sqlite3
 
 import pytest
@@ -117,6 +118,48 @@ def test_folding_again_from_anywhere_changes_nothing(store, tmp_path, stop):
     fold(other)
     assert picture(store) == picture(other)
     other.close()
+
+
+def killed(store, tmp_path):
+    """What the next life finds of an index whose process was killed now."""
+    for suffix in ("", "-wal"):
+        shutil.copy(tmp_path / f"index.sqlite{suffix}", tmp_path / f"killed.sqlite{suffix}")
+    return contextlib.closing(Store(tmp_path / "killed.sqlite"))
+
+
+@pytest.mark.parametrize("more", [0, 1, 63, 64, 200])
+def test_the_next_life_folds_what_a_killed_one_had_not_committed(store, tmp_path, more):
+    refusal = RECORDS[6]
+    records = [*RECORDS, *[refusal] * more]
+    fold(store, records)
+    with killed(store, tmp_path) as next_life:
+        assert len(records) - 64 < next_life.folded <= len(records)
+        fold(next_life, records)
+        assert picture(next_life) == picture(store)
+        assert next_life.tip == store.tip
+
+
+def test_parked_arguments_outlive_a_kill_with_all_that_was_folded_before(store, tmp_path):
+    fold(store)
+    store.park("rev-1", b"bytes")
+    with killed(store, tmp_path) as next_life:
+        assert (next_life.parked("rev-1"), next_life.folded) == (b"bytes", len(RECORDS))
+
+
+def test_what_a_fold_that_fails_had_begun_is_not_kept(store, tmp_path):
+    fold(store)
+    store.commit()
+    store.fold(len(RECORDS), decision("later", Action.ALLOW))
+    with pytest.raises(sqlite3.IntegrityError):
+        store.fold(len(RECORDS) + 1, decision("again", Action.REVIEW, review_id="rev-1"))
+    assert (store.call(SESSION, "later"), store.call(SESSION, "again"), store.folded) == (None, None, len(RECORDS))
+
+
+def test_a_row_that_was_read_before_a_fold_is_read_again(store):
+    fold(store)
+    used = store.session(SESSION).usage.calls
+    store.fold(len(RECORDS), decision("later", Action.ALLOW))
+    assert store.session(SESSION).usage.calls == used + 1
 
 
 def test_a_gap_is_refused(store):
