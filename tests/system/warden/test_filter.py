@@ -7,6 +7,7 @@ import json
 import pytest
 
 from opensafe.warden import selftest
+from opensafe.warden.sandbox import layout
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.profiles import PROFILES
 from opensafe.warden.sandbox.syscalls import NUMBERS
@@ -143,6 +144,8 @@ async def test_the_file_profile_lets_no_other_program_work(box):
         "cd $(mktemp -d); git init -q .; echo a > f; git add f; git -c user.name=a -c user.email=a@b commit -qm m",
         "set -o pipefail; find /usr/bin | sort | xargs ls -l | tail -1 | tr a-z A-Z",
         "cd $(mktemp -d); cp --reflink=auto /bin/true t && cp -a t u && mv u v && mkfifo p && chmod 700 t && rm *",
+        # As make starts each of its programs.
+        'python3 -c \'import os; os.waitpid(os.posix_spawn("/bin/true", ["true"], {}, resetids=True), 0)\'',
         "curl -sS file:///etc/passwd -o /dev/null",
         "tar cf - /etc/alternatives 2>/dev/null | tar tf - | wc -l",
         'perl -e \'system("true"); open(F, "<", "/etc/passwd"); print scalar(<F>)\'',
@@ -151,3 +154,16 @@ async def test_the_file_profile_lets_no_other_program_work(box):
 async def test_ordinary_programs_work_under_the_filter(box, script):
     done = await box.sh(script)
     assert (done.ended.kind, done.ended.value, done.err) == ("exited", 0, b""), done
+
+
+@pytest.mark.parametrize("call", ["resuid", "resgid"])
+@pytest.mark.parametrize("other", [0, layout.SUPERVISOR_UID, layout.COMMAND_UID + 1])
+async def test_no_program_becomes_another(box, probe, call, other):
+    """The calls that the filter lets through for make: they take a program's own ids, and no others."""
+    script = f"import os; own = os.get{call}(); os.set{call}(*own); print('own'); os.set{call}(-1, {other}, -1)"
+    done = await box.run("python3", "-c", script)
+    assert (done.ended.value, done.text) == (1, "own\n")
+    assert done.err.endswith(b"PermissionError: [Errno 1] Operation not permitted\n")
+    number = {"resuid": 117, "resgid": 119}[call]
+    # It is the sentry that refuses it, which knows of no capability to do so.
+    assert await probe.unfiltered("syscall", str(number), "-1", str(other), "-1") == f"errno=EPERM/{errno.EPERM}"

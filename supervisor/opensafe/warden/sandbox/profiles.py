@@ -1,6 +1,7 @@
 """The seccomp profiles as data: which system calls are allowed, which answer ENOSYS, which kill. x86-64.
 
-The names come from tracing shells, coreutils, git, Python, pip, curl, node and npm in the guest. What is in no
+The names come from tracing shells, coreutils, git, Python, pip, curl, node and npm in the guest. make becomes who it
+is already (setresuid, setresgid) before each program; no call has the capability to become another. What is in no
 list is refused with EXDEV, which no kernel function behind an allowed call gives for these, so that "policy said
 no" can be told from "gVisor does not implement it".
 """
@@ -40,10 +41,11 @@ _GENERAL: Final = _names("""
     rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr
     sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam
     sched_setscheduler sched_yield select sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address
-    setitimer setpgid setpriority setrlimit setsid setsockopt setxattr shutdown sigaltstack signalfd signalfd4
-    splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time timer_create
-    timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times
-    tkill truncate umask uname unlink unlinkat utime utimensat utimes vfork wait4 waitid write writev
+    setitimer setpgid setpriority setresgid setresuid setrlimit setsid setsockopt setxattr shutdown sigaltstack
+    signalfd signalfd4 splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill
+    time timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime
+    timerfd_settime times tkill truncate umask uname unlink unlinkat utime utimensat utimes vfork wait4 waitid
+    write writev
 """)
 
 #: Allowed with some arguments only (seccomp.py).
