@@ -31,6 +31,7 @@ _contained(item, options) if {
 	is_array(item.argv)
 	every argument in item.argv { _harmless(argument, options) }
 	not _clustered(item)
+	not _keeps_names(item)
 }
 
 _harmless(argument, _) if is_null(argument)
@@ -43,10 +44,26 @@ _harmless(argument, options) if {
 
 # `tar -xPf` and `tar xPf`.
 _clustered(item) if {
-	item.program in {"tar", "bsdtar"}
+	item.program in {"bsdtar", "gtar", "tar"}
 	some at, argument in item.argv
 	_letters(at, argument)
 	contains(argument, "P")
+}
+
+# cpio keeps absolute and dotted names unless it is told not to.
+_keeps_names(item) if {
+	item.program == "cpio"
+	some argument in item.argv
+	_extracts(argument)
+	not "--no-absolute-filenames" in item.argv
+}
+
+_extracts("--extract") := true
+
+_extracts(argument) if {
+	startswith(argument, "-")
+	not startswith(argument, "--")
+	contains(argument, "i")
 }
 
 _letters(1, argument) if not startswith(argument, "--")

@@ -43,6 +43,16 @@ denied[class] contains name if {
 	class := classes[name]
 }
 
+denied[class] contains name if {
+	some name, verbs in _denied_verbs
+	some place in at[name]
+	class := verbs[verb(input.call.commands[place])]
+}
+
+_denied_verbs := {"ip": {
+	"link": "kernel", "netns": "namespace", "route": "kernel", "rule": "kernel", "tuntap": "kernel", "xfrm": "kernel",
+}}
+
 # METADATA
 # title: Variables
 # description: Every environment variable that the call sets or unsets.
@@ -564,6 +574,7 @@ _runs_file_or_module(command) if {
 	module := command.argv[_module_at(command)]
 	is_string(module)
 	not config.programs.modules[module] == false
+	not config.programs.modules[split(module, ".")[0]] == false
 }
 
 # Code of its own, wherever it stands: read by the normaliser and by `_inline`.

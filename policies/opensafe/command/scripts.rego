@@ -9,4 +9,12 @@ inline contains place if {
 	item.program == name
 }
 
+# Code that may do more than compute and use files, in whatever language.
+inline contains place if {
+	some reason in input.call.opaque_reasons
+	parts := split(reason, ": code that ")
+	count(parts) == 2
+	some place in at[parts[0]]
+}
+
 _scripted := {"awk", "ed", "emacs", "ex", "gawk", "less", "m4", "man", "mawk", "nawk", "nvim", "sed", "vi", "view", "vim"}

@@ -58,6 +58,37 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: The loader's own settings
+# description: Files by which the dynamic loader loads other code into every program.
+# custom:
+#   id: tool.exec.preload.deny
+#   severity: critical
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.preload.deny", "critical",
+	$"{path.path} makes every program load other code", path.path, "Leave the loader's settings alone.",
+) if {
+	some path in input.call.writes
+	startswith(path.path, "/etc/ld.so.")
+}
+
+# METADATA
+# title: The loader as a program
+# description: The dynamic loader started by name, which may preload and look elsewhere.
+# custom:
+#   id: tool.exec.preload.deny
+#   severity: critical
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.preload.deny", "critical",
+	$"`{name}` starts a program with code of its choice", name, "Start the program by its name.",
+) if {
+	some name in command.names
+	startswith(name, "ld-")
+	contains(name, ".so")
+}
+
+# METADATA
 # title: Set-user-id programs
 # description: Programs that give a file capabilities.
 # custom:
@@ -106,6 +137,25 @@ blocks contains hit.block(
 	item := input.call.commands[place]
 	some at, argument in item.argv
 	_special(_archive_mode(item.argv, at, argument))
+}
+
+# METADATA
+# title: Set-user-id in copies
+# description: A copy whose files are given such a mode.
+# custom:
+#   id: tool.exec.setuid.deny
+#   severity: critical
+#   threat: E2
+blocks contains hit.block(
+	"tool.exec.setuid.deny", "critical",
+	$"`{_text(item)}` gives copies a set-user-id or set-group-id bit", _text(item),
+	"Write the mode literally, without the s bits.",
+) if {
+	some place in command.at.rsync
+	item := input.call.commands[place]
+	some argument in item.argv
+	startswith(argument, "--chmod=")
+	_special(trim_left(trim_prefix(argument, "--chmod="), "DF"))
 }
 
 # METADATA
@@ -341,14 +391,19 @@ _safe_place(place) if {
 
 _revealed(item) if item.opaque == false
 
-else if count(item.via) == 0
+else if {
+	count(item.via) == 0
+	not item.program in {"env", "parallel", "xargs"}
+}
 
 # A shell's text is opaque in itself: tool.bash.opaque.review.
 else if config.programs.shells[_wrapper(item)]
 
-else if _wrapper(item) in {".", "eval", "find", "source", "time", "trap"}
+else if _wrapper(item) in {".", "eval", "source", "trap"}
 
 _wrapper(item) := item.via[count(item.via) - 1]
+
+_wrapper(item) := item.program if count(item.via) == 0
 
 _plain_mode(item) if {
 	_mode_known(item)
@@ -481,6 +536,15 @@ _substituted if {
 	input.call.commands[at].position == "substitution"
 }
 
+# A text that is not known before the run, where something is fetched.
+_runners contains name if {
+	count(_fetchers) > 0
+	some name in command.names
+	_runs_text(name)
+	some reason in input.call.opaque_reasons
+	reason == $"{name} runs a text that is not known before the run"
+}
+
 # A program that the same call fetches: `wget HOST/x; sh x`.
 _runners contains item.program if {
 	count(_fetched) > 0
@@ -515,6 +579,11 @@ _started(item) := name if {
 	config.programs.interpreters[item.program]
 	parts := split(item.argv[1], "/")
 	name := parts[count(parts) - 1]
+}
+
+_started(item) := "Makefile" if {
+	item.program == "make"
+	not "-f" in item.argv
 }
 
 _names(argument, name) if argument == name

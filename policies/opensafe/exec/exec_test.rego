@@ -319,6 +319,13 @@ test_block_tool_exec_wrapper_deny_2 if {
 	sample.blocked_by(verdict, "tool.exec.wrapper.deny")
 }
 
+test_block_tool_exec_wrapper_deny_outermost if {
+	every name in ["env", "xargs"] {
+		verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([name, null]), {"opaque": true})]))
+		sample.blocked_by(verdict, "tool.exec.wrapper.deny")
+	}
+}
+
 test_allow_tool_exec_wrapper_deny if {
 	verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([`make`]), {"via": ["timeout"]})]))
 	sample.allowed(verdict, "tool.exec.wrapper.deny")
@@ -381,7 +388,7 @@ test_block_default_deny_opaque_and_unlisted if {
 }
 
 test_review_tool_bash_opaque_review_known_programs if {
-	every name in ["cat", "python3", "env", "git", "tar"] {
+	every name in ["cat", "python3", "git", "tar"] {
 		verdict := sample.judge("bash", sample.bash([sample.with_field(sample.command([name, null]), {"opaque": true})]))
 		sample.reviewed_by(verdict, "tool.bash.opaque.review")
 	}

@@ -31,7 +31,17 @@ _links contains at if {
 _links contains at if {
 	some at in command.at.cp
 	some argument in input.call.commands[at].argv
-	argument in {"-s", "-l", "--symbolic-link", "--link", "-rs", "-as", "-sf"}
+	_makes_link(argument)
+}
+
+_makes_link("--symbolic-link") := true
+
+_makes_link("--link") := true
+
+_makes_link(argument) if {
+	startswith(argument, "-")
+	not startswith(argument, "--")
+	trim_left(argument, "-abdfiLnPprRTuvxZH") in {"s", "l", "sf", "lf"}
 }
 
 _stays(item) if {

@@ -94,6 +94,25 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Container sockets
+# description: Sockets by which containers are started, whatever program talks to them.
+# custom:
+#   id: tool.exec.container.deny
+#   severity: critical
+#   threat: E2
+blocks contains hit.block(
+	"tool.exec.container.deny", "critical",
+	$"{path.path} is the socket of a container engine", path.path, "Run the program itself; it is in a sandbox already.",
+) if {
+	some path in input.call.reads
+	endswith(path.path, ".sock")
+	parts := split(path.path, "/")
+	parts[count(parts) - 1] in {
+		"buildkitd.sock", "containerd.sock", "cri-dockerd.sock", "crio.sock", "docker.sock", "podman.sock",
+	}
+}
+
+# METADATA
 # title: Persistence
 # description: Schedulers and service managers, which run programs after the call.
 # custom:
@@ -131,6 +150,23 @@ blocks contains hit.block(
 #   threat: D2
 blocks contains hit.block("tool.exec.miner.deny", "high", $"`{name}` mines", name, $"Leave `{name}` out.") if {
 	some name in command.denied.miner
+}
+
+# METADATA
+# title: Miners' options
+# description: An option that only miners have, whatever the program is called.
+# custom:
+#   id: tool.exec.miner.deny
+#   severity: high
+#   threat: D2
+blocks contains hit.block(
+	"tool.exec.miner.deny", "high",
+	$"`{item.program} {argument}` mines", item.program, $"Leave `{item.program}` out.",
+) if {
+	some item in input.call.commands
+	some argument in item.argv
+	startswith(argument, "--")
+	split(argument, "=")[0] in {"--cpu-max-threads-hint", "--donate-level", "--nicehash", "--randomx-mode", "--start-mining"}
 }
 
 # METADATA

@@ -23,6 +23,7 @@ blocks contains hit.block(
 	some text in _texts
 	some marker in config.secrets
 	contains(text, marker)
+	_followed(text, marker)
 }
 
 # METADATA
@@ -41,6 +42,17 @@ content_blocks contains hit.block(
 ) if {
 	not _clean
 }
+
+# An armour says it alone; behind any other beginning stand at least ten characters of a key.
+_followed(_, marker) if startswith(marker, "-----")
+
+_followed(text, marker) if {
+	parts := split(text, marker)
+	some rest in array.slice(parts, 1, count(parts))
+	count(rest) - count(trim_left(rest, _of_keys)) >= 10
+}
+
+_of_keys := "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-/"
 
 _leaves if count(input.call.writes) > 0
 

@@ -120,7 +120,17 @@ within(path) if path.classes.workspace == true
 
 within(path) if path.classes.tmp == true
 
-_target(path) if within(path)
+_target(path) if {
+	within(path)
+	not _keeps_trust(path)
+}
+
+# Keys and logins of a user's programs: who writes here decides whom the machine trusts.
+_keeps_trust(path) if {
+	path.classes.secret == true
+	some place in ["/.ssh/", "/.gnupg/", "/.aws/", "/.kube/", "/.docker/", "/.netrc/", "/.git-credentials/", "/.pgpass/"]
+	contains($"{path.path}/", place)
+}
 
 _target(path) if path.classes.stream == true
 
