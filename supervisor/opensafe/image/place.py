@@ -133,6 +133,11 @@ def _rename(old: pathlib.Path, new: pathlib.Path, flags: int) -> None:
         raise FileNotFoundError(code, os.strerror(code)) if code == errno.ENOENT else OSError(code, os.strerror(code))
 
 
+def replaced(images: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The directories of images that another has taken the name of. They stay while a sandbox runs on them."""
+    return images.glob(f"{_OLD}*")
+
+
 def _sweep(images: pathlib.Path) -> None:
     """Remove trees that were replaced and are nobody's root any more."""
     roots = set()
@@ -141,7 +146,7 @@ def _sweep(images: pathlib.Path) -> None:
             if entry.name.isdigit():
                 status = os.stat(f"/proc/{entry.name}/root")
                 roots.add((status.st_dev, status.st_ino))
-    for old in images.glob(f"{_OLD}*"):
+    for old in replaced(images):
         with contextlib.suppress(FileNotFoundError):
             status = (old / "rootfs").lstat()
             if (status.st_dev, status.st_ino) not in roots:

@@ -347,7 +347,8 @@ class Warden:
         if programs == granted.ANY:
             return None
         spec = self._lifecycle.get(sandbox_id).spec
-        return granted.files(self._lifecycle.images.find(spec.template).rootfs, spec.image_digest, programs)
+        image = self._lifecycle.images.of(spec.template, spec.image_digest)
+        return granted.files(image.rootfs, image.digest, programs)
 
     def _end_helper(self) -> None:
         if self._children is not None:

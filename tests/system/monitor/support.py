@@ -5,6 +5,8 @@ import contextlib
 import pathlib
 from typing import Any
 
+import msgspec
+
 from opensafe.bench.private import programs as programs_built
 from opensafe.bench.private import trusted_key
 from opensafe.model.calls import Principal
@@ -20,8 +22,6 @@ from opensafe.warden.sandbox import granted
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.monitor import Monitor
 from tests.system.warden.support import Caller, Direct, Host, NoFront
-
-ROOTFS = pathlib.Path(programs_built().images) / "base/rootfs"
 
 
 def shipped_policy():
@@ -52,10 +52,14 @@ class Counting(Judge):
 
 
 class Watched(Direct):
-    """`programs` is what the calls' grants say. `watched=False` is the positive control: the same with no monitor."""
+    """`programs` is what the calls' grants say. `watched=False` is the positive control: the same with no monitor.
+    images: another directory of images than the host's.
+    """
 
-    def __init__(self, policy, *, programs="any", watched=True):
+    def __init__(self, policy, *, programs="any", watched=True, images=None):
         self.host = Host(pathlib.Path(programs_built().native))
+        if images is not None:
+            self.host.layout = msgspec.structs.replace(self.host.layout, images=images)
         super().__init__(self.host, "socket")
         self.granted = programs
         self.judge = Counting()
@@ -103,6 +107,8 @@ class Watched(Direct):
         assert left == []
 
     async def start(self, launch, _, stdin, stdout, stderr):
+        spec = self.lifecycle.get(launch.sandbox_id).spec
+        image = self.lifecycle.images.of(spec.template, spec.image_digest)
         announced = feed.Call(
             exec_id=launch.exec_id,
             decision_id=new_id("dec"),
@@ -114,14 +120,14 @@ class Watched(Direct):
             principal=Principal(name="agent", roles=("developer",)),
             agent="tester",
             profile=launch.profile,
-            programs=granted.files(ROOTFS, "", self.granted),
+            programs=granted.files(image.rootfs, image.digest, self.granted),
         )
         with self.programs.reserved(launch):
             await self.programs.start(launch, stdin, stdout, stderr, announced=announced)
 
-    async def caller(self):
+    async def caller(self, template="base", limits=None):
         """A sandbox and hands for programs in it."""
-        return await Caller(self, NoFront()).create()
+        return await Caller(self, NoFront()).create(limits, template)
 
     async def settled(self):
         """Until all reports that wait now are read."""

@@ -1,13 +1,17 @@
 """Rules 67 and 68 on real programs: what breaks them is killed before it goes on, what does not is left alone."""
 
 import asyncio
+import pathlib
+import subprocess
+import tempfile
 
 import pytest
 
+from opensafe.image.place import staged
 from opensafe.model.decision import Action
 from opensafe.monitor.judge import ENTRYPOINT
 from tests.system.monitor.support import Watched
-from tests.system.warden.support import Pipe
+from tests.system.warden.support import IMAGES, Pipe
 
 #: Calls that no honest program makes (mount, bpf, pivot_root), by number; argv: which one, and how long to go on.
 FATAL = """
@@ -81,6 +85,29 @@ async def test_68_twin_what_the_grant_covers_goes_on(make):
         assert (done.ended.kind, done.ended.value) == ("exited", 0)
     await watched.settled()
     assert watched.judge.breaches == []
+
+
+@pytest.fixture
+def images():
+    """A directory of images with a `base` of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run(("cp", "-a", f"{IMAGES}/base", directory), check=True)
+        yield pathlib.Path(directory)
+
+
+async def test_68_a_grant_means_the_files_of_the_image_that_the_sandbox_has(images, make):
+    """Another image takes the name while the sandbox runs, and has none of the programs."""
+    watched = make(programs=("python3", "cat"), images=images)
+    caller = await watched.caller()
+    with staged(images, "base"):
+        pass
+    assert watched.lifecycle.images.find("base").digest != caller.spec.image_digest
+    done = await caller.run("python3", "-c", EXECUTES, "0", "/usr/bin/cat", "/etc/passwd")
+    assert (done.ended.kind, done.ended.value) == ("exited", 0), done
+    await watched.settled()
+    assert watched.judge.breaches == []
+    done = await caller.run("python3", "-c", EXECUTES, "30", "/usr/bin/git", "--version")
+    assert done.ended.kind == "violation"
 
 
 async def test_68_control_unwatched_it_goes_on(make):

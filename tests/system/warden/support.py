@@ -187,8 +187,9 @@ class Caller:
         self.spec = SandboxSpec(sandbox_id=new_id("sb"), image_digest=DIGEST)
 
     async def create(self, limits: SandboxLimits | None = None, template: str = "base") -> "Caller":
+        digest = image.find(pathlib.Path(IMAGES), template).digest
         self.spec = SandboxSpec(
-            sandbox_id=new_id("sb"), template=template, image_digest=DIGEST, limits=limits or SandboxLimits()
+            sandbox_id=new_id("sb"), template=template, image_digest=digest, limits=limits or SandboxLimits()
         )
         await self.client.create_sandbox(self.spec, self.front.decide(self.spec))
         return self

@@ -82,3 +82,66 @@ def test_an_image_is_used_only_while_its_tree_is_as_it_was_built(tmp_path):
 def test_a_manifest_without_the_digest_of_stat_is_refused(images):
     with pytest.raises(SandboxStartFailed, match="not as it was built"):
         image.Images(images).find("base")
+
+
+def built(images, name, content):
+    with staged(images, name) as made:
+        (made.rootfs / "f").write_text(content)
+    return manifest.read(images / name).digest
+
+
+def reads(monkeypatch):
+    """How often a manifest was read since."""
+    read, count = manifest.read, []
+
+    def counted(directory):
+        count.append(directory)
+        return read(directory)
+
+    monkeypatch.setattr(manifest, "read", counted)
+    return count
+
+
+def test_an_image_that_is_known_is_not_read_again(tmp_path, monkeypatch):
+    built(tmp_path, "base", "one")
+    images = image.Images(tmp_path)
+    first = images.find("base")
+    count = reads(monkeypatch)
+    assert [images.find("base"), images.of("base", first.digest)] == [first, first]
+    assert count == []
+    built(tmp_path, "base", "two")
+    assert images.find("base") != first
+    assert count != []
+
+
+def test_an_image_that_is_known_may_not_become_a_link_or_go(tmp_path):
+    built(tmp_path, "base", "one")
+    images = image.Images(tmp_path)
+    images.find("base")
+    (tmp_path / "base/rootfs").rename(tmp_path / "elsewhere")
+    with pytest.raises(SandboxStartFailed, match="missing"):
+        images.find("base")
+    (tmp_path / "base/rootfs").symlink_to("../elsewhere")
+    with pytest.raises(SandboxStartFailed, match="not a directory"):
+        images.find("base")
+
+
+def test_a_sandbox_keeps_the_image_that_it_was_made_of(tmp_path, monkeypatch):
+    """The tree that was replaced stays while somebody has it as root, as of a sandbox that runs."""
+    monkeypatch.setattr("opensafe.image.place._sweep", lambda _: None)
+    first, second = built(tmp_path, "base", "one"), built(tmp_path, "base", "two")
+    images = image.Images(tmp_path)
+    assert (images.of("base", first).rootfs / "f").read_text() == "one"
+    assert (images.of("base", second).rootfs / "f").read_text() == "two"
+    third = built(tmp_path, "base", "three")
+    assert [(images.of("base", one).rootfs / "f").read_text() for one in (first, second, third)] == [
+        "one",
+        "two",
+        "three",
+    ]
+
+
+def test_an_image_of_which_nothing_is_left_is_said_to_be_gone(tmp_path):
+    built(tmp_path, "base", "one")
+    with pytest.raises(SandboxStartFailed, match="not there any more"):
+        image.Images(tmp_path).of("base", "sha256:other")
