@@ -14,7 +14,7 @@ import pathlib
 import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -26,6 +26,7 @@ from opensafe.model.ids import is_call_id
 from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from . import opening
+from .disk import Disk
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +36,9 @@ _RECENT_BYTES: Final = 16 << 20
 
 
 class Written(chain.Sealed, frozen=True):
-    """A record in the file: the sealed line with the segment and byte offset at which it lies."""
+    """A record in the file: the sealed line, its record's kind, and the segment and byte offset at which it lies."""
 
+    kind: str
     segment: int
     offset: int
 
@@ -51,7 +53,7 @@ NextSegment = Callable[[], Awaitable[tuple[int, int]]]
 
 
 class AuditLog:
-    """Append-only writer of the last segment. Owns its descriptor, tasks and one thread; `close` ends them all."""
+    """Append-only writer of the last segment. Owns its descriptor, a thread and at times a task; `close` ends them."""
 
     def __init__(
         self,
@@ -77,14 +79,16 @@ class AuditLog:
         self._failure: AuditError | None = None
         #: Set when the log takes no more records.
         self.failed = asyncio.Event()
-        self._unsynced: deque[tuple[Written, asyncio.Future[None]]] = deque()
-        self._wake = asyncio.Event()
-        self._written = asyncio.Condition()
+        self._unsynced: deque[Written] = deque()
+        #: How many of them the sync under way covers; 0 where none is.
+        self._covered = 0
+        #: Who waits for a head of this size to be on disk.
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._moved: asyncio.Future[None] | None = None
         self._recent: deque[Written] = deque()
         self._recent_bytes = 0
         self._opened = 0
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit-sync")
-        self._task: asyncio.Task[None] | None = None
+        self._disk: Disk | None = None
         self._fold = fold
 
     async def open(self, known: tuple[int, str] = (0, "")) -> None:
@@ -110,16 +114,16 @@ class AuditLog:
                 remedy="Keep the file as evidence, run `opensafe audit verify`, start with a fresh state directory.",
             ) from error
         self._offset = self._paths[-1].stat().st_size
-        self._task = asyncio.create_task(self._sync_batches(), name="audit-sync")
         if found.fragment:
             sealed = chain.seal_torn(self._head, found.fragment)
             line = (b"\n" if found.unended else b"") + sealed.line + b"\n"
             self._put(line)
-            await asyncio.get_running_loop().run_in_executor(self._thread, os.fdatasync, self._descriptor)
+            os.fdatasync(self._descriptor)  # nothing is served yet
             self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord), sealed.leaf)
             self._head = sealed.head
             self._offset += len(line)
         self._opened = self._head.size
+        self._disk = Disk(self._synced)
 
     @property
     def head(self) -> chain.Head:
@@ -150,10 +154,11 @@ class AuditLog:
         if self._failure is not None:
             raise self._failure
         try:
-            sealed = chain.seal(self._head, msgspec.to_builtins(record))
+            sealed = chain.seal(self._head, record)
         except NotCanonicalError as error:
             raise AuditError(f"the record has no canonical form: {error}") from error
-        written = Written(sealed.line, sealed.leaf, sealed.head, self._segment, self._offset)
+        kind = str(record.__struct_config__.tag)
+        written = Written(sealed.line, sealed.leaf, sealed.head, kind, self._segment, self._offset)
         try:
             self._put(sealed.line + b"\n")
             self._fold(sealed.head.size - 1, record, sealed.leaf)
@@ -161,8 +166,8 @@ class AuditLog:
             raise self._fail(error) from error
         self._head = sealed.head
         self._offset += len(sealed.line) + 1
-        self._unsynced.append((written, asyncio.get_running_loop().create_future()))
-        self._wake.set()
+        self._unsynced.append(written)
+        self._sync_what_waits()
         if self._next_segment is not None and self._turning is None and self._offset >= self._full_at:
             self._turning = asyncio.create_task(self._turn(self._next_segment), name="audit-segment")
         return written
@@ -173,8 +178,9 @@ class AuditLog:
             return
         if self._failure is not None:
             raise self._failure
-        _, future = self._unsynced[written.head.size - self._unsynced[0][0].head.size]
-        await asyncio.shield(future)
+        synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((written.head.size, synced))
+        await synced
 
     async def read(self, last: int, *, follow: bool) -> AsyncIterator[Written]:
         """Yield the `last` most recent records of this run; with `follow` then each new one as it becomes durable.
@@ -192,9 +198,10 @@ class AuditLog:
     async def follow(self, position: int) -> AsyncIterator[Written]:
         """Yield each record from index `position` on as it becomes durable. Raises AuditError as `read` does."""
         while True:
-            async with self._written:
-                while not self._recent or self._recent[-1].head.size <= position:
-                    await self._written.wait()
+            while self.durable <= position or not self._recent:
+                if self._moved is None:
+                    self._moved = asyncio.get_running_loop().create_future()
+                await asyncio.shield(self._moved)
             if self._recent[0].head.size > position + 1:
                 raise AuditError(
                     "the reader fell behind",
@@ -217,22 +224,23 @@ class AuditLog:
             return None
         named = tuple(f'"{field}":"{wanted}"'.encode() for field in ("decision_id", "call_id"))
         for written in reversed(self._recent):  # the line is looked through first: decoding ten thousand takes too long
-            record = written.record if any(name in written.line for name in named) else None
+            if written.kind != "decision" or not any(name in written.line for name in named):
+                continue
+            record = written.record
             if isinstance(record, DecisionRecord) and wanted in (record.decision_id, record.call_id):
                 return record
         return None
 
     async def close(self) -> None:
-        """Wait for the disk, then end the tasks and the thread."""
+        """Wait for the disk, then end task and thread."""
         if self._turning is not None:
             self._turning.cancel()
             await asyncio.gather(self._turning, return_exceptions=True)
-        if self._task is not None:
+        with suppress(AuditError):
             while self._unsynced:
-                await asyncio.wait([future for _, future in self._unsynced])
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        self._thread.shutdown(wait=True)
+                await self.sync(self._unsynced[-1])
+        if self._disk is not None:
+            self._disk.close()
         for descriptor in (*self._ended, self._descriptor):
             os.close(descriptor)
 
@@ -247,27 +255,35 @@ class AuditLog:
             self._ended.append(self._descriptor)
             self._descriptor, self._segment, self._offset = descriptor, number, 0
             self._full_at = self._segment_bytes
-            self._wake.set()
+            self._sync_what_waits()
         finally:
             self._turning = None
 
-    async def _sync_batches(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            covered = len(self._unsynced)
+    def _sync_what_waits(self) -> None:
+        """Begin a sync where none is under way: it covers all that was written until now."""
+        if self._disk is not None and not self._covered and self._unsynced:
+            self._covered = len(self._unsynced)
             ended, self._ended = self._ended, []
-            try:
-                await loop.run_in_executor(self._thread, _sync, ended, self._descriptor)
-            except OSError as error:
-                self._fail(error)
-                return
-            for written, future in [self._unsynced.popleft() for _ in range(min(covered, len(self._unsynced)))]:
-                self._remember(written)
-                future.set_result(None)
-            async with self._written:
-                self._written.notify_all()
+            self._disk.sync(self._descriptor, ended)
+
+    def _synced(self, error: OSError | None) -> None:
+        covered, self._covered = self._covered, 0
+        if error is not None:
+            self._fail(error)
+        if self._failure is not None:
+            return
+        for _ in range(covered):
+            self._remember(self._unsynced.popleft())
+        waiting, self._waiting = self._waiting, []
+        for size, synced in waiting:
+            if size > self.durable:
+                self._waiting.append((size, synced))
+            elif not synced.done():
+                synced.set_result(None)
+        if self._moved is not None:
+            self._moved.set_result(None)
+            self._moved = None
+        self._sync_what_waits()
 
     def _remember(self, written: Written) -> None:
         self._recent.append(written)
@@ -287,18 +303,9 @@ class AuditLog:
             remedy="Nothing executes until it can: free the disk or mend it, then restart the daemon.",
         )
         self.failed.set()
-        while self._unsynced:
-            _, future = self._unsynced.popleft()
-            future.set_exception(self._failure)
-            future.exception()  # read, so that one that nobody waits for leaves no warning
+        self._unsynced.clear()
+        for _, synced in self._waiting:
+            if not synced.done():
+                synced.set_exception(self._failure)
+        self._waiting.clear()
         return self._failure
-
-
-def _sync(ended: list[int], current: int) -> None:
-    """Put segments on disk, and close those that are full. Raises OSError."""
-    try:
-        for descriptor in (*ended, current):
-            os.fdatasync(descriptor)
-    finally:
-        for descriptor in ended:
-            os.close(descriptor)

@@ -106,6 +106,8 @@ class Reviews:
         for row in self.visible(principal, everything=False):
             yield row
         async for written in self._log.follow(position):
+            if written.kind not in ("decision", "review"):
+                continue
             match written.record:
                 case DecisionRecord(review_id=review_id) | ReviewRecord(review_id=review_id) if review_id:
                     changed = self._store.review(review_id)

@@ -73,7 +73,7 @@ class SandboxList:
             yield row
         try:
             async for written in self._log.follow(position):
-                if b'"kind":"sandbox"' not in written.line:
+                if written.kind != "sandbox":
                     continue
                 record = written.record
                 if isinstance(record, SandboxRecord) and record.principal == principal.name:

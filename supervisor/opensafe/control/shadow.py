@@ -40,8 +40,7 @@ _RULES: Final = 256
 #: Differences wait this long to be written, so that they cost the log one sync a second and not one each.
 _WRITE_S: Final = 1.0
 
-#: The line of a decision in canonical JSON, and of one with hits of rules in shadow. Arguments may look alike.
-_DECISION: Final = b'"kind":"decision"'
+#: In the line of a decision with hits of rules in shadow. Arguments may look alike.
 _IN_SHADOW: Final = b'"shadow":[{'
 
 _log = structlog.get_logger()
@@ -143,7 +142,7 @@ class Shadow:
                 try:
                     async for written in self._log.follow(position):
                         position = written.head.size
-                        if _DECISION in written.line:
+                        if written.kind == "decision":
                             await self._look(position, written)
                 except AuditError:  # so far behind that the log forgot what comes next
                     if self._running is not None:
@@ -165,7 +164,7 @@ class Shadow:
             _log.error("differences of shadow are not on record", error=str(error))
 
     async def _look(self, position: int, written: Written) -> None:
-        """Look at a line that may be a decision, and decode it only where there is something to find in it."""
+        """Look at a decision, and decode it only where there is something to find in it."""
         running, late = self._running, self._log.durable - position > BACKLOG
         self._decisions += 1
         if running is not None and late:

@@ -25,13 +25,15 @@ class NotCanonicalError(ValueError):
     """The value has no canonical form here: a float, a huge integer, a lone surrogate, too deep."""
 
 
-def canonical_json(value: object) -> bytes:
-    """Encode `value` (builtins or msgspec structs) as canonical JSON.
+def canonical_json(value: object, **more: int | str) -> bytes:
+    """Encode `value` (builtins or msgspec structs) as canonical JSON; an object with `more` fields.
 
     Raises NotCanonicalError naming the offending value.
     """
     try:
         builtins = msgspec.to_builtins(value, str_keys=True)
+        if more:
+            builtins |= more
         _check((builtins,), 0)
         return _encoder.encode(builtins)
     except UnicodeEncodeError as error:

@@ -44,9 +44,9 @@ class ChainBrokenError(ValueError):
         self.why = why
 
 
-def seal(head: Head, record: dict[str, Any]) -> Sealed:
+def seal(head: Head, record: msgspec.Struct | dict[str, Any]) -> Sealed:
     """Bind `record` to the chain that ends in `head`. Raises NotCanonicalError."""
-    line = canonical_json({**record, "index": head.size, "prev": head.leaf})
+    line = canonical_json(record, index=head.size, prev=head.leaf)
     leaf = leaf_hash(line)
     return Sealed(line, leaf, Head(head.size + 1, leaf))
 

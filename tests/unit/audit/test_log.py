@@ -40,6 +40,7 @@ async def test_a_record_is_on_disk_and_folded_when_append_returns(place):
     written = await log.append(record(1))
     assert place.path.read_bytes() == written.line + b"\n"
     assert place.folded == [(0, record(1))]
+    assert (written.kind, written.record) == ("daemon", record(1))
     await log.close()
 
 
@@ -96,6 +97,19 @@ async def test_a_caller_that_goes_away_leaves_no_gap(place):
     assert [index for index, _ in place.folded] == [0, 1]
 
 
+async def test_one_that_stops_waiting_takes_nobody_along(place):
+    log = place.log()
+    await log.open()
+    written = log.write(record(1))
+    gone, stays = (asyncio.create_task(log.sync(written)) for _ in range(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await stays
+    assert gone.cancelled()
+    assert log.durable == 1
+    await log.close()
+
+
 async def test_what_was_written_is_folded_at_the_next_start(place):
     for number in range(3):
         log = place.log()
@@ -135,7 +149,7 @@ async def test_a_log_that_was_changed_is_not_continued(place):
     content = place.path.read_bytes().replace(b'"time_us":1', b'"time_us":7')
     place.path.write_bytes(content)
     log = place.log()
-    with pytest.raises(AuditError, match="record 2"):
+    with pytest.raises(AuditError, match="record 1"):
         await log.open()
     await log.close()
     assert place.path.read_bytes() == content
