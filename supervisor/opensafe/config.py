@@ -69,9 +69,13 @@ class PolicySettings(_Section, frozen=True):
 
 
 class Telemetry(_Section, frozen=True):
-    """Traces go to `otlp_endpoint` (gRPC, `http://host:4317`) when set, else to files under the state directory."""
+    """Traces go to `otlp_endpoint` (gRPC, `http://host:4317`) when set, else to files under the state directory.
+
+    capture_content: with arguments and output, masked; without it nothing of a call's content is in them.
+    """
 
     otlp_endpoint: str = ""
+    capture_content: bool = False
     file_bytes: Annotated[int, msgspec.Meta(ge=1 << 20, le=1 << 30)] = 32 << 20
 
 

@@ -82,11 +82,14 @@ class Desk:
         """End the session: nothing new is taken, running and parked calls and sandboxes end. Raises NotFound."""
         await self._sessions.close(principal, session_id)
         why = "the session was closed"
-        for row in self._reviews.of_session(session_id):
-            await self._void(row, why)
-        ending = self._gate.cancel(lambda running: running == session_id, why)
-        await asyncio.gather(*(live.ended() for live in ending))
-        await self._sandboxes.remove_of(session_id)
+        try:
+            for row in self._reviews.of_session(session_id):
+                await self._void(row, why)
+            ending = self._gate.cancel(lambda running: running == session_id, why)
+            await asyncio.gather(*(live.ended() for live in ending))
+            await self._sandboxes.remove_of(session_id)
+        finally:
+            self._sessions.ended(session_id)
 
     async def ban(self, principal: Principal, subject: Subject, reason: str) -> tuple[int, int]:
         """Ban, end running calls, void parked ones: returns how many of both. Raises as Bans.ban."""

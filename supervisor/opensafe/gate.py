@@ -23,7 +23,7 @@ from opensafe.control.history import used_by
 from opensafe.control.judge import Ask, Judge, Judged, Verdict, check_digests
 from opensafe.control.live import LiveCall, LiveCalls, Submission
 from opensafe.control.refusals import Flow, Refusals
-from opensafe.control.reviews import VOIDED, Reviews
+from opensafe.control.reviews import VOIDED, Reviews, wait_of
 from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.errors import (
@@ -44,11 +44,13 @@ from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, SandboxInput
 from opensafe.model.records import OutcomeRecord
 from opensafe.model.sandbox import Asked
+from opensafe.normalize.file_tools import FILE_HELPER
 from opensafe.normalize.site_tools import elsewhere
 from opensafe.state.rows import CallRow, ReviewRow
 from opensafe.state.store import Store
 from opensafe.telemetry import semconv
-from opensafe.telemetry.spans import Tracing, describe_outcome
+from opensafe.telemetry.content import READ, describe_content
+from opensafe.telemetry.spans import Ids, Tracing, Waited, describe_outcome
 from opensafe.warden.client import WardenClient
 
 #: Arguments of all open calls together, in bytes.
@@ -145,11 +147,16 @@ class Gate:
 
     async def _carry(self, live: LiveCall, trace_id: str, approval: ApprovalInput | None = None) -> None:
         submission, call = live.submission, live.call
-        with self._tracing.tool(call.tool, submission.session_id, trace_id, call.call_id, submission.carrier) as span:
+        waited = self._waited(approval.id) if approval is not None else None
+        with self._tracing.tool(
+            call.tool, submission.session_id, trace_id, call.call_id, submission.carrier, waited
+        ) as span:
             try:
                 judged = self._judge.decide(self._ask(live, approval))
                 outcome = await self._act(live, judged, approval)
                 describe_outcome(span, outcome)
+                if self._tracing.capture_content:
+                    describe_content(span, call.sealed, live.journal.head(READ) if outcome.exit_code == 0 else None)
                 if outcome.kind is not OutcomeKind.REVIEW_PENDING:
                     await self._conclude(live, judged.verdict, outcome)
             except OpenSafeError as error:
@@ -176,7 +183,8 @@ class Gate:
             raise SandboxLost("an allowed call has nothing to run", value=judged.verdict.decision_id)
         execution = Execution(self._warden, judged.launch, judged.record, live.journal)
         live.begin(execution)
-        with self._tracing.child(semconv.SPAN_SANDBOX_EXEC, **{semconv.SANDBOX_ID: judged.launch.sandbox_id}) as span:
+        ids = {semconv.SANDBOX_ID: judged.launch.sandbox_id, semconv.EXEC_ID: execution.exec_id}
+        with self._tracing.child(_run_name(judged.launch.program.argv), **ids) as span:
             # The warden waits for the disk as well, so the way to it and the disk's own time pass side by side.
             running = asyncio.create_task(execution.run(live.stdin), name=f"run-{execution.exec_id}")
             try:
@@ -290,8 +298,12 @@ class Gate:
 
     async def end_parked(self, row: ReviewRow, outcome: Outcome) -> None:
         """End the parked call without running it. Held by whoever has the review's turn."""
-        call = self._store.call(row.session_id, row.call_id)
-        await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, "")
+        call, session = self._store.call(row.session_id, row.call_id), self._store.session(row.session_id)
+        trace_id, waited = session.trace_id if session else "", self._waited(row.review_id)
+        with self._tracing.tool(row.tool, row.session_id, trace_id, row.call_id, {}, waited) as span:
+            describe_outcome(span, outcome)
+            trace_id = Ids(span).trace_id
+        await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, trace_id)
         live = self.live.get((row.session_id, row.call_id))
         if live is not None:
             live.finish(outcome)
@@ -451,10 +463,18 @@ class Gate:
             )
         )
 
+    def _waited(self, review_id: str) -> Waited | None:
+        row = self._store.review(review_id)
+        return wait_of(row) if row is not None else None
+
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _run_name(program: tuple[str, ...]) -> str:
+    return f"{semconv.SPAN_FILE}{program[1]}" if program[0] == FILE_HELPER else semconv.SPAN_SANDBOX_EXEC
 
 
 def _same_request(digest: str, sandbox_id: str, call: ToolCall, submission: Submission) -> None:

@@ -13,6 +13,7 @@ from opensafe.control.live import LiveCall, Submission
 from opensafe.errors import InvalidArgument, OpenSafeError
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
+from opensafe.model.carrier import from_metadata
 
 from . import exec_messages
 from .exec_stream import Answers, feed
@@ -155,5 +156,4 @@ def _report(answers: Answers, feeding: asyncio.Task[None]) -> None:
 
 def trace_carrier(context: Any) -> dict[str, str]:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     """The W3C trace context of the caller's metadata."""
-    wanted = ("traceparent", "tracestate")
-    return {key: value for key, value in context.invocation_metadata() or () if key in wanted}
+    return from_metadata(context.invocation_metadata() or ())

@@ -50,6 +50,10 @@ class SessionService(session_pb2_grpc.SessionServiceServicer):
     ) -> session_pb2.ReportUsageResponse:
         """Add what the client declares."""
         total = await self._sessions.report_usage(
-            self._principal, request.session_id, request.tokens, request.cost_microusd
+            self._principal,
+            request.session_id,
+            request.tokens,
+            request.cost_microusd,
+            request.output_tokens if request.HasField("output_tokens") else None,
         )
         return session_pb2.ReportUsageResponse(tokens=total.tokens, cost_microusd=total.cost_microusd)

@@ -132,12 +132,17 @@ class Client:
         """End a session, its running calls and its sandboxes."""
         await self._ask(self._sessions.CloseSession(session_pb2.CloseSessionRequest(session_id=session_id)))
 
-    async def report_usage(self, session_id: str, *, tokens: int = 0, cost_microusd: int = 0) -> Usage:
+    async def report_usage(
+        self, session_id: str, *, tokens: int = 0, cost_microusd: int = 0, output_tokens: int | None = None
+    ) -> Usage:
         """Declare what the daemon can't see (cost in millionths of a dollar). Returns the session's totals of both.
 
-        It only ever adds; at most 10^9 of each a report. Raises InvalidArgument, LimitExceeded.
+        It only ever adds; at most 10^9 of each a report. output_tokens: how many of the tokens the model wrote, for the
+        trace. Raises InvalidArgument, LimitExceeded.
         """
-        request = session_pb2.ReportUsageRequest(session_id=session_id, tokens=tokens, cost_microusd=cost_microusd)
+        request = session_pb2.ReportUsageRequest(
+            session_id=session_id, tokens=tokens, cost_microusd=cost_microusd, output_tokens=output_tokens
+        )
         total = await self._ask(self._sessions.ReportUsage(request))
         return Usage(tokens=total.tokens, cost_microusd=total.cost_microusd)
 

@@ -33,7 +33,7 @@ from .expiry import next_due
 from .history import used_by
 from .judge import Ask, Judge, Judged, Verdict, check_digests
 from .refusals import Flow, Refusals
-from .reviews import Reviews
+from .reviews import Reviews, wait_of
 from .sessions import Sessions
 
 #: How a tool elsewhere may have ended.
@@ -185,7 +185,9 @@ class Permits:
         arrived_ns: int,
         given: ApprovalInput | None = None,
     ) -> Judged:
-        with self._tracing.tool(call.tool, session.session_id, session.trace_id, call.call_id, {}):
+        review = self._store.review(given.id) if given is not None else None
+        over = wait_of(review) if review is not None else None
+        with self._tracing.tool(call.tool, session.session_id, session.trace_id, call.call_id, {}, over):
             return await self._judge.judge(
                 Ask(
                     purpose="permit",

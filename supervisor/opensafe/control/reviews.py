@@ -22,6 +22,7 @@ from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.records import DecisionRecord, ReviewRecord
 from opensafe.state.rows import ReviewRow
 from opensafe.state.store import Store
+from opensafe.telemetry.spans import Waited
 
 from .expiry import next_due
 from .turns import Turns
@@ -229,6 +230,11 @@ class Reviews:
     async def next_expired(self) -> ReviewRow:
         """The waiting review that expires next, when it does."""
         return await next_due(self.waiting, self._changed)
+
+
+def wait_of(row: ReviewRow) -> Waited:
+    """The review as its call's trace shows it."""
+    return Waited(review_id=row.review_id, since_us=row.created_us, state=row.state)
 
 
 def rejected(row: ReviewRow, reason: str) -> Outcome:

@@ -71,8 +71,13 @@ class Sessions:
         )
         return session_id
 
-    async def report_usage(self, principal: Principal, session_id: str, tokens: int, cost_microusd: int) -> Usage:
-        """Add what a client declares; returns the session's totals. Raises NotFound, InvalidArgument, LimitExceeded."""
+    async def report_usage(
+        self, principal: Principal, session_id: str, tokens: int, cost_microusd: int, written: int | None = None
+    ) -> Usage:
+        """Add what a client declares; returns the session's totals. Raises NotFound, InvalidArgument, LimitExceeded.
+
+        written: how many of the tokens the model wrote, for the trace alone.
+        """
         self.require(principal, session_id)
         if not (0 <= tokens <= _REPORT_MAX and 0 <= cost_microusd <= _REPORT_MAX and tokens + cost_microusd > 0):
             raise InvalidArgument(
@@ -80,6 +85,8 @@ class Sessions:
                 value=f"{tokens} tokens, {cost_microusd} millionths of a dollar",
                 limit=f"0 to {_REPORT_MAX} each",
             )
+        if written is not None and not 0 <= written <= tokens:
+            raise InvalidArgument("the model wrote some of the tokens", value=written, limit=f"0 to {tokens}")
         if not self._reports.allows(principal.name):
             raise LimitExceeded(
                 "too many usage reports within a second",
@@ -90,6 +97,7 @@ class Sessions:
         await self._log.append(
             UsageRecord(time_us=now_us(), session_id=session_id, principal=principal.name, usage=usage)
         )
+        self._tracing.add_usage(session_id, tokens, written, cost_microusd)
         row = self._store.session(session_id)
         return row.usage if row is not None else usage
 
@@ -106,6 +114,9 @@ class Sessions:
         await self._log.append(
             SessionRecord(time_us=now_us(), session_id=session_id, principal=principal.name, state="closed")
         )
+
+    def ended(self, session_id: str) -> None:
+        """All that the closed session held has ended, too: so does its span, as the last one below it."""
         self._tracing.end_session(session_id)
 
 

@@ -84,7 +84,10 @@ class Front:
         cache.mkdir(mode=0o700, exist_ok=True)
         warden = WardenClient(socket.socket(fileno=connection))
         stack.push_async_callback(warden.close)
-        tracing = Tracing.configured(config.telemetry.otlp_endpoint, own, config.telemetry.file_bytes, __version__)
+        told = config.telemetry
+        tracing = Tracing.configured(
+            told.otlp_endpoint, own, told.file_bytes, __version__, capture_content=told.capture_content
+        )
         stack.callback(tracing.close)
         store = Store(own / "index.sqlite")
         stack.callback(store.close)

@@ -129,6 +129,16 @@ class Journal:
         self._readers.add(reader)
         return reader
 
+    def head(self, limit: int) -> bytes:
+        """The first bytes of standard output that are retained, at most about `limit`."""
+        found = bytearray()
+        for chunk in self._chunks:
+            if chunk.stream == STDOUT:
+                found += chunk.data
+                if len(found) >= limit:
+                    break
+        return bytes(found[:limit])
+
     # For readers
 
     def find(self, offset: int, number: int) -> tuple[int, Chunk] | None:

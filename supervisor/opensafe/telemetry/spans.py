@@ -1,13 +1,17 @@
 """Spans of one call: `execute_tool {tool}` with children for policy, review and sandbox.
 
-What happened is visible in the structure: a blocked call has a policy child only, a parked one a review child, an
-executed one a sandbox child. Names carry no ids. Arguments and output are never captured. All calls of a session
-share the session's trace unless the client sent a context of its own.
+What happened is visible in the structure: a blocked call has a policy child only, a parked one `review.park` beside it,
+an executed one `sandbox.exec`, or `file.VERB` where a file tool ran. What became of a parked call is a span of its own
+with `review.wait` in it, which begins when the call was parked: one that waited for all that time would be lost with
+the daemon. Names carry no ids, and arguments and output are captured only where the site asks for it (content.py).
+All calls of a session share the session's trace unless the client sent a context of its own.
 """
 
 import pathlib
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from opentelemetry import trace
@@ -38,27 +42,56 @@ class Ids:
         self.span_id = trace.format_span_id(context.span_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """A review that is over: which, since when the call was parked, and what it came to."""
+
+    review_id: str
+    since_us: int
+    state: str
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session's span, and what its client declared so far. Tokens read and written: of reports that told them."""
+
+    span: Span
+    tokens: int = 0
+    read: int = 0
+    written: int = 0
+    cost_microusd: int = 0
+
+
 class Tracing:
     """Owns the tracer provider and its exporter thread; `close` flushes and ends both."""
 
-    def __init__(self, exporter: SpanExporter, version: str) -> None:
+    def __init__(self, exporter: SpanExporter, version: str, *, capture_content: bool = False) -> None:
+        self.capture_content = capture_content
         self._provider = TracerProvider(resource=Resource({"service.name": "opensafe", "service.version": version}))
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("opensafe", version, schema_url=_SPEC)
-        self._sessions: dict[str, Span] = {}
+        self._sessions: dict[str, _Session] = {}
 
     @classmethod
-    def configured(cls, otlp_endpoint: str, directory: pathlib.Path, file_bytes: int, version: str) -> "Tracing":
+    def configured(
+        cls,
+        otlp_endpoint: str,
+        directory: pathlib.Path,
+        file_bytes: int,
+        version: str,
+        *,
+        capture_content: bool = False,
+    ) -> "Tracing":
         """To a collector where an endpoint is set, else to files in `directory`."""
+        exporter: SpanExporter = FileSpanExporter(directory / "traces.jsonl", file_bytes)
         if otlp_endpoint:
-            insecure = otlp_endpoint.startswith("http://")
-            return cls(OTLPSpanExporter(endpoint=otlp_endpoint, insecure=insecure), version)
-        return cls(FileSpanExporter(directory / "traces.jsonl", file_bytes), version)
+            exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
+        return cls(exporter, version, capture_content=capture_content)
 
     def close(self) -> None:
         """End the sessions' spans and write what is left, at most a few seconds."""
-        for span in self._sessions.values():
-            span.end()
+        for session in self._sessions.values():
+            session.span.end()
         self._sessions.clear()
         self._provider.shutdown()
 
@@ -75,21 +108,45 @@ class Tracing:
                 semconv.SESSION_ID: session_id,
             },
         )
-        self._sessions[session_id] = span
+        self._sessions[session_id] = _Session(span)
         return Ids(span).trace_id
 
     def end_session(self, session_id: str) -> None:
         """End the session's span, if this process started it."""
-        span = self._sessions.pop(session_id, None)
-        if span is not None:
-            span.end()
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.span.end()
+
+    def add_usage(self, session_id: str, tokens: int, written: int | None, cost_microusd: int) -> None:
+        """Add what a client declared to the totals on its session's span, if this process started it.
+
+        written: how many of the tokens the model wrote, where the client told it; the rest it read.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
+        session.tokens += tokens
+        session.cost_microusd += cost_microusd
+        session.span.set_attributes({semconv.TOKENS: session.tokens, semconv.COST: session.cost_microusd})
+        if written is not None:
+            session.read += tokens - written
+            session.written += written
+            session.span.set_attributes({semconv.INPUT_TOKENS: session.read, semconv.OUTPUT_TOKENS: session.written})
 
     @contextmanager
     def tool(
-        self, tool: str, session_id: str, session_trace: str, call_id: str, carrier: Mapping[str, str]
+        self,
+        tool: str,
+        session_id: str,
+        session_trace: str,
+        call_id: str,
+        carrier: Mapping[str, str],
+        waited: Waited | None = None,
     ) -> Iterator[Span]:
-        """The span of one call, current inside the block."""
+        """The span of one call, current inside the block. waited: it goes on, or ends, after that review."""
         context = self._context(session_id, session_trace, carrier)
+        now = time.time_ns()
+        begun = min(waited.since_us * 1000, now) if waited is not None else now
         with self._tracer.start_as_current_span(
             f"{semconv.EXECUTE_TOOL} {tool}",
             context=context,
@@ -101,8 +158,12 @@ class Tracing:
                 semconv.TOOL_TYPE: "function",
                 semconv.SESSION_ID: session_id,
             },
+            start_time=begun,
             record_exception=False,
         ) as span:
+            if waited is not None:
+                told = {semconv.REVIEW_ID: waited.review_id, semconv.REVIEW_STATE: waited.state}
+                self._tracer.start_span(semconv.SPAN_WAIT, attributes=told, start_time=begun).end(now)
             yield span
 
     @contextmanager
@@ -118,9 +179,11 @@ class Tracing:
             return own
         session = self._sessions.get(session_id)
         if session is not None:
-            return trace.set_span_in_context(session, Context())
+            return trace.set_span_in_context(session.span, Context())
         # The session began before a restart: its span is gone, its trace goes on.
-        remote = SpanContext(int(session_trace, 16), 1, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+        remote = SpanContext(
+            int(session_trace or "0", 16), 1, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+        )
         return trace.set_span_in_context(NonRecordingSpan(remote), Context())
 
 

@@ -203,3 +203,10 @@ async def test_a_reader_that_gives_up_waiting_takes_nothing_from_the_others():
     await waiting[1]
     journal.close()
     assert data(await rest(staying)) == b"x"
+
+
+async def test_the_head_is_the_first_of_standard_output_alone():
+    journal = Journal(1 << 20)
+    for stream, data in ((STDERR, b"no"), (STDOUT, b"abc"), (STDERR, b"no"), (STDOUT, b"def")):
+        await journal.write(stream, data)
+    assert (journal.head(4), journal.head(100), journal.end) == (b"abcd", b"abcdef", 10)

@@ -173,23 +173,29 @@ class ReportUsageRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     tokens: _builtins.int
     """At most 10^9 a report, and not both 0."""
     cost_microusd: _builtins.int
     """Millionths of a dollar, at most 10^9 a report."""
+    output_tokens: _builtins.int
+    """How many of the tokens the model wrote; the rest it read. For the session's span, which shows both if it is set."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         tokens: _builtins.int = ...,
         cost_microusd: _builtins.int = ...,
+        output_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens", "output_tokens", b"output_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost_microusd", b"cost_microusd", "session_id", b"session_id", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens", "cost_microusd", b"cost_microusd", "output_tokens", b"output_tokens", "session_id", b"session_id", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__output_tokens: _TypeAlias = _typing.Literal["output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
 
 Global___ReportUsageRequest: _TypeAlias = ReportUsageRequest  # noqa: Y015
 
