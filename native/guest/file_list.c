@@ -4,19 +4,12 @@
  * A page is those that follow a name, so that it means the same whatever was made or removed meanwhile. The
  * directory is read once; kept are the first of what follows, in a heap with the last of them on top.
  */
+#include "names.h"
 #include "records.h"
 
 #include <string.h>
 
 enum { PAGE_MAX = 10000, NAME_SIZE = 256, NAMES_AT_ONCE = 32768 };
-
-struct linux_dirent64 {
-    uint64_t d_ino;
-    int64_t d_off;
-    unsigned short d_reclen;
-    unsigned char d_type;
-    char d_name[];
-};
 
 struct page {
     unsigned most, count;
@@ -82,21 +75,14 @@ static void sort(struct page *page) {
 }
 
 static long read_page(int directory, const char *after, struct page *page) {
-    _Alignas(struct linux_dirent64) char entries[NAMES_AT_ONCE];
-    for (;;) {
-        long got = sys_call(__NR_getdents64, directory, (long)entries, sizeof entries, 0, 0, 0);
-        if (got <= 0) {
-            return got;
-        }
-        for (long at = 0; at < got;) {
-            const struct linux_dirent64 *entry = (const void *)(entries + at);
-            at += entry->d_reclen;
-            const char *name = entry->d_name;
-            if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, after) > 0) {
-                keep(page, name);
-            }
+    _Alignas(NAMES_ALIGNMENT) char room[NAMES_AT_ONCE];
+    struct names names = {.directory = directory, .room = room, .size = sizeof room};
+    for (const char *name; (name = names_next(&names));) {
+        if (strcmp(name, after) > 0) {
+            keep(page, name);
         }
     }
+    return names.got;
 }
 
 /* Digits in pairs, as file.c has checked. */

@@ -6,13 +6,21 @@
  * created: an event may come twice that way, and none is lost. What the kernel dropped is told as well.
  */
 #include "line.h"
+#include "names.h"
 #include "records.h"
 #include "tree.h"
 
 #include <linux/inotify.h>
 #include <string.h>
 
-enum { WATCHES_MAX = 1024, EVENTS_AT_ONCE = 16384, NAME_SIZE = 256, NO_PARENT = -1, GONE = -1 };
+enum {
+    WATCHES_MAX = 1024,
+    NAMES_AT_ONCE = 4096,
+    EVENTS_AT_ONCE = 16384,
+    NAME_SIZE = 256,
+    NO_PARENT = -1,
+    GONE = -1
+};
 
 /* One watched directory, by the number that the kernel gave it. */
 struct watched {
@@ -138,33 +146,14 @@ static long found(struct watch *watch, int parent_fd, int parent, const char *na
     return result;
 }
 
-struct linux_dirent64 {
-    uint64_t d_ino;
-    int64_t d_off;
-    unsigned short d_reclen;
-    unsigned char d_type;
-    char d_name[];
-};
-
 static long watch_below(struct watch *watch, int fd, int at, unsigned depth) {
-    _Alignas(struct linux_dirent64) char entries[4096];
-    for (;;) {
-        long got = sys_call(__NR_getdents64, fd, (long)entries, sizeof entries, 0, 0, 0);
-        if (got <= 0) {
-            return 0; /* one that went meanwhile has nothing to tell */
-        }
-        for (long next = 0; next < got;) {
-            const struct linux_dirent64 *entry = (const void *)(entries + next);
-            next += entry->d_reclen;
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-                continue;
-            }
-            long result = found(watch, fd, at, entry->d_name, depth);
-            if (result < 0) {
-                return result;
-            }
-        }
+    _Alignas(NAMES_ALIGNMENT) char room[NAMES_AT_ONCE];
+    struct names names = {.directory = fd, .room = room, .size = sizeof room};
+    long result = 0;
+    for (const char *name; result >= 0 && (name = names_next(&names));) {
+        result = found(watch, fd, at, name, depth);
     }
+    return result; /* a directory that went meanwhile has nothing to tell */
 }
 
 /* What a path from the watched root's on names, opened anew: nothing is held open. */

@@ -2,19 +2,12 @@
 
 #include "../common/hold.h"
 #include "line.h"
+#include "names.h"
 #include "records.h"
 
 #include <string.h>
 
-enum { ENTRIES_AT_ONCE = 4096 }; /* bytes, on the stack of every level */
-
-struct linux_dirent64 {
-    uint64_t d_ino;
-    int64_t d_off;
-    unsigned short d_reclen;
-    unsigned char d_type;
-    char d_name[];
-};
+enum { NAMES_AT_ONCE = 4096 }; /* bytes, on the stack of every level */
 
 static bool append(struct tree *tree, const char *name) {
     size_t size = strlen(name), slash = tree->length > 0;
@@ -62,27 +55,18 @@ static enum status visit(struct tree *tree, int parent, const char *name, unsign
 
 /* The depth is bounded, and so is the stack. */
 static enum status walk(struct tree *tree, int directory, unsigned depth) {
-    _Alignas(struct linux_dirent64) char entries[ENTRIES_AT_ONCE];
-    for (;;) {
-        long got = sys_call(__NR_getdents64, directory, (long)entries, sizeof entries, 0, 0, 0);
-        if (got <= 0) {
-            return got == 0 ? STATUS_OK : tree->failed(tree, got);
-        }
-        for (long at = 0; at < got;) {
-            const struct linux_dirent64 *entry = (const void *)(entries + at);
-            at += entry->d_reclen;
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-                continue;
-            }
-            size_t length = tree->length;
-            enum status status = visit(tree, directory, entry->d_name, depth);
-            tree->length = length;
-            tree->path[length] = '\0';
-            if (status != STATUS_OK) {
-                return status;
-            }
+    _Alignas(NAMES_ALIGNMENT) char room[NAMES_AT_ONCE];
+    struct names names = {.directory = directory, .room = room, .size = sizeof room};
+    for (const char *name; (name = names_next(&names));) {
+        size_t length = tree->length;
+        enum status status = visit(tree, directory, name, depth);
+        tree->length = length;
+        tree->path[length] = '\0';
+        if (status != STATUS_OK) {
+            return status;
         }
     }
+    return names.got == 0 ? STATUS_OK : tree->failed(tree, names.got);
 }
 
 enum status tree_walk(struct tree *tree, int directory) {
