@@ -1,15 +1,8 @@
 #include "hold.h"
 
-#include <stddef.h>
-#include <string.h>
+#include "relative.h"
 
-static size_t component(const char *text) {
-    size_t length = 0;
-    while (text[length] && text[length] != '/') {
-        length++;
-    }
-    return length;
-}
+#include <string.h>
 
 /* One component against one of a pattern: a star stands for any bytes, and only the last star is retried. */
 static bool matches(const char *pattern, size_t patterns, const char *text, size_t size) {
@@ -37,7 +30,7 @@ static bool matches(const char *pattern, size_t patterns, const char *text, size
 /* From here on, component by component. Neither begins with a slash. */
 static bool covers_from(const char *pattern, const char *path) {
     for (;;) {
-        size_t theirs = component(pattern), ours = component(path);
+        size_t theirs = relative_component(pattern), ours = relative_component(path);
         if (ours == 0 || !matches(pattern, theirs, path, ours)) {
             return false;
         }

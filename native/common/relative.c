@@ -68,7 +68,7 @@ enum relative_result relative_follow(const struct relative *at, const char *targ
     return relative_split(joined, ret);
 }
 
-static size_t component(const char *text) {
+size_t relative_component(const char *text) {
     size_t length = 0;
     while (text[length] && text[length] != '/') {
         length++;
@@ -85,7 +85,7 @@ enum relative_result relative_clean(const char *path, char ret[static RELATIVE_M
     }
     size_t length = 0;
     for (size_t size; *path; path += size + (path[size] == '/')) {
-        size = component(path);
+        size = relative_component(path);
         if (size == 2 && path[0] == '.' && path[1] == '.') {
             return RELATIVE_UP;
         }
@@ -115,7 +115,7 @@ bool relative_stays(const char *root, size_t depth, const char *target) {
         depth = 0;
     }
     for (size_t size; *target; target += size + (target[size] == '/')) {
-        size = component(target);
+        size = relative_component(target);
         if (size == 2 && target[0] == '.' && target[1] == '.') {
             if (depth == 0) {
                 return false;

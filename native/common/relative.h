@@ -26,6 +26,9 @@ enum relative_result {
 
 const char *relative_result_to_string(enum relative_result result);
 
+/* Bytes before the next slash or the end. */
+size_t relative_component(const char *path);
+
 /* Splits a path that is to name a file. */
 enum relative_result relative_split(const char *path, struct relative *ret);
 
