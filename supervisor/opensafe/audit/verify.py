@@ -2,39 +2,38 @@
 
 The log says what was decided, the ledger (which only root can write) what was started. An execution without a
 decision, one that differs from what was decided, and an outcome of something never started are findings. A cut tail
-of either log shows where the other still knows of it, else only against a head kept elsewhere.
+of either shows where the other still knows of it, and against every checkpoint (signed.py), of which those are worth
+most that were kept elsewhere.
 """
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
 import msgspec
 
 from opensafe.errors import AuditError
 from opensafe.model import chain
+from opensafe.model.checkpoint import VerifierKey
 from opensafe.model.decision import Action
 from opensafe.model.outcome import NEVER_EXECUTED
 from opensafe.model.records import DecisionRecord, OutcomeRecord, Record
 
+from .checkpoints import read_key, read_notes
 from .segment import read_lines, segment_paths
+from .signed import Finding, Signed
 
 _T = TypeVar("_T")
 
 LEDGER: Final = "ledger.jsonl"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that should not be. `where`: audit or ledger; `index`: of the record there."""
-
-    kind: str
-    where: str
-    index: int
-    message: str
-
-
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What was verified. `head`: leaf hash of the log's last record; `bytes`: of log and ledger together."""
+    """What was verified. `head`: leaf hash of the log's last record; `bytes`: of log and ledger together.
+
+    key: the public key that checkpoints had to be signed by, "" where there was none; checkpoints: how many the log was
+    found to be as; signed: how many records the largest of them covers.
+    """
 
     ok: bool
     records: int
@@ -43,6 +42,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     decisions: int
     executions: int
+    key: str
+    checkpoints: int
+    signed: int
     findings: tuple[Finding, ...]
 
 
@@ -73,9 +75,15 @@ class _Allowed(msgspec.Struct, frozen=True):
     subject: str
 
 
-def verify_state(state: pathlib.Path) -> Report:
-    """Verify everything below `state`. Raises AuditError only where there is nothing to read."""
-    return _Verification(state).run()
+def verify_state(state: pathlib.Path, *, key: VerifierKey | None = None, notes: Iterable[bytes] = ()) -> Report:
+    """Verify everything below `state`. Raises AuditError only where there is nothing to read.
+
+    key: which checkpoints are signed with; the one beside the log by default. notes: checkpoints kept elsewhere.
+    """
+    beside = state / "audit" / "key.pub"
+    if key is None and beside.exists():
+        key = read_key(beside)
+    return _Verification(state, key, (*read_notes(state), *notes)).run()
 
 
 def read_records(state: pathlib.Path) -> Iterator[tuple[chain.Link, Record]]:
@@ -96,17 +104,23 @@ def allowed_decisions(state: pathlib.Path) -> Iterator[AllowedDecision]:
 
 def read_ledger(state: pathlib.Path) -> Iterator[LedgerEntry]:
     """The ledger's entries, verified as they are read. Raises ChainBrokenError, AuditError."""
+    for link in _ledger_links(state):
+        yield _convert(link, LedgerEntry)
+
+
+def _ledger_links(state: pathlib.Path) -> Iterator[chain.Link]:
     path = state / LEDGER
     try:
-        for link in chain.verify(read_lines(path)):
-            yield _convert(link, LedgerEntry)
+        yield from chain.verify(read_lines(path))
     except OSError as error:
         raise AuditError(f"the ledger can't be read: {error.strerror}", value=path, remedy="Verify as root.") from error
 
 
 class _Verification:
-    def __init__(self, state: pathlib.Path) -> None:
+    def __init__(self, state: pathlib.Path, key: VerifierKey | None, notes: Iterable[bytes]) -> None:
         self._state = state
+        self._key = key
+        self._signed = Signed(notes, key) if key is not None else None
         self._findings: list[Finding] = []
         self._allowed: dict[str, _Allowed] = {}
         self._decision_leaf: dict[str, str] = {}
@@ -123,6 +137,8 @@ class _Verification:
         for decision_id, index in self._executed.items():
             if self._decision_leaf.get(decision_id) not in starts:
                 self._found("outcome_without_execution", "audit", index, f"the ledger knows no start for {decision_id}")
+        if self._signed is not None:
+            self._findings += self._signed.findings
         size = sum(path.stat().st_size for path in segment_paths(self._state))
         return Report(
             ok=not self._findings,
@@ -132,6 +148,9 @@ class _Verification:
             bytes=size + (self._state / LEDGER).stat().st_size,
             decisions=self._decisions,
             executions=len(starts),
+            key=self._key.encode() if self._key is not None else "",
+            checkpoints=self._signed.met if self._signed is not None else 0,
+            signed=self._signed.covered if self._signed is not None else 0,
             findings=tuple(self._findings),
         )
 
@@ -139,6 +158,8 @@ class _Verification:
         try:
             for link, record in read_records(self._state):
                 self._records, self._head = link.index + 1, link.leaf
+                if self._signed is not None:
+                    self._signed.record(link.leaf)
                 match record:
                     case DecisionRecord():
                         self._decisions += 1
@@ -152,6 +173,9 @@ class _Verification:
                         pass
         except chain.ChainBrokenError as error:
             self._found("chain_broken", "audit", error.index, error.why)
+        else:
+            if self._signed is not None:
+                self._signed.log_ended()
 
     def _check_not_ended(self, link: chain.Link, record: DecisionRecord) -> None:
         ended = self._ended.get((record.session_id, record.call_id))
@@ -173,8 +197,11 @@ class _Verification:
         count, used, starts = 0, set[str](), set[str]()
         cells = set[str]()
         try:
-            for entry in read_ledger(self._state):
+            for link in _ledger_links(self._state):
+                entry = _convert(link, LedgerEntry)
                 count += 1
+                if self._signed is not None:
+                    self._signed.entry(count, link.leaf)
                 self._check_cell(entry, cells)
                 if entry.kind not in ("start", "sandbox"):
                     continue
@@ -195,6 +222,9 @@ class _Verification:
                     starts.add(entry.leaf)
         except chain.ChainBrokenError as error:
             self._found("chain_broken", "ledger", error.index, error.why)
+        else:
+            if self._signed is not None:
+                self._signed.ledger_ended(count)
         return count, starts
 
     def _check_cell(self, entry: LedgerEntry, cells: set[str]) -> None:

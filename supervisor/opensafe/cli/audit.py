@@ -66,16 +66,54 @@ def verify(
         list[pathlib.Path] | None,
         typer.Option("--trust", metavar="FILE", help="With --replay: a public key. Default: those the daemon trusted."),
     ] = None,
+    key: Annotated[
+        pathlib.Path | None,
+        typer.Option("--key", metavar="FILE", help="Public key of the checkpoints. Default: the one beside the log."),
+    ] = None,
+    checkpoint: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option("--checkpoint", metavar="FILE", help="A checkpoint that was kept elsewhere; more than once."),
+    ] = None,
+    proof: Annotated[
+        pathlib.Path | None,
+        typer.Option("--proof", metavar="FILE", help="Check this proof instead, with the --key alone."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
-    """Verify audit log and ledger, and hold them against each other. Needs no daemon."""
-    from . import exits, present, verification
+    """Verify audit log and ledger, hold them against each other and against what was signed. Needs no daemon."""
+    from . import exits, present, proving, verification
     from .report import encode
 
-    found = verification.run(state, replay=replay, trust=trust or ())
+    if proof is not None:
+        return proving.check(proof, key, json=json)
+    found = verification.run(state, replay=replay, trust=trust or (), key=key, checkpoints=checkpoint or ())
     if json:
         present.raw(encode(verification.as_report(found)))
     else:
         for line in verification.lines(found):
             present.out(line)
     return exits.Exit.OK if found.report.ok else exits.Exit.GOAL_MISSED
+
+
+@group.command("prove")
+def prove(
+    index: Annotated[int | None, typer.Argument(metavar="[INDEX]", min=0, help="The record to prove.")] = None,
+    since: Annotated[
+        pathlib.Path | None,
+        typer.Option("--from", metavar="FILE", help="Prove instead that the log only grew since this checkpoint."),
+    ] = None,
+    checkpoint: Annotated[
+        pathlib.Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="The checkpoint to prove against. Default: the last."),
+    ] = None,
+    state: Annotated[
+        pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")
+    ] = STATE,
+    output: Annotated[
+        pathlib.Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the proof.")
+    ] = None,
+) -> int:
+    """Print a proof that `audit verify --proof FILE --key FILE` checks anywhere, without the log."""
+    from . import proving
+
+    return proving.make(state, index, since, checkpoint, output)

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-from opensafe.audit.verify import Finding, Report, allowed_decisions, verify_state
+from opensafe.audit.checkpoints import read_key, read_note
+from opensafe.audit.signed import Finding
+from opensafe.audit.verify import Report, allowed_decisions, verify_state
 from opensafe.model.chain import ChainBrokenError
 from opensafe.model.records import DecisionRecord
 
@@ -23,9 +25,17 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     replayed: int | None = None
 
 
-def run(state: pathlib.Path, *, replay: bool, trust: Sequence[pathlib.Path] = ()) -> Verification:
-    """Verify `state`. `trust`: see audit.py. Raises AuditError where there is nothing to read, BundleRefused."""
-    found = verify_state(state)
+def run(
+    state: pathlib.Path,
+    *,
+    replay: bool,
+    trust: Sequence[pathlib.Path] = (),
+    key: pathlib.Path | None = None,
+    checkpoints: Sequence[pathlib.Path] = (),
+) -> Verification:
+    """Verify `state`. The options: see audit.py. Raises AuditError where there is nothing to read, BundleRefused."""
+    notes = [read_note(path) for path in checkpoints]
+    found = verify_state(state, key=read_key(key) if key is not None else None, notes=notes)
     if not replay:
         return Verification(report=found)
     replayed, diverged = _replay(state, trust)
@@ -75,10 +85,13 @@ def as_report(verified: Verification) -> dict[str, Any]:
         "decisions": found.decisions,
         "executions": found.executions,
         "ledger_entries": found.ledger_entries,
+        "checkpoints": found.checkpoints,
+        "signed_records": found.signed,
         "replayed": verified.replayed,
         "findings": len(found.findings),
         "log_bytes": found.bytes,
         "head": found.head,
+        "key": found.key,
     }
     return report("audit-verify", summary, {"findings": found.findings})
 
@@ -90,6 +103,11 @@ def lines(verified: Verification) -> Iterator[str]:
         yield f"{finding.where} {finding.index}: {finding.kind}: {finding.message}"
     yield f"audit log: {found.records} records, {found.decisions} decisions, head {found.head}"
     yield f"ledger: {found.ledger_entries} entries, {found.executions} executions"
+    if found.key:
+        yield f"checkpoints: {found.checkpoints} hold; {found.signed} of {found.records} records are signed"
+        yield f"key: {found.key}"
+    else:
+        yield "checkpoints: none was looked at, for want of a public key"
     if verified.replayed is not None:
         yield f"replay: {verified.replayed} allows judged again"
     yield "verified" if found.ok else f"NOT VERIFIED: {len(found.findings)} findings"

@@ -71,6 +71,7 @@ def verify(lines: Iterable[bytes], head: Head | None = None) -> Iterator[Link]:
     """
     head = head or Head()
     fragment: bytes | None = None
+    lines = iter(lines)
     for line in lines:
         if fragment is not None:
             link = _link(line, head)
@@ -83,6 +84,8 @@ def verify(lines: Iterable[bytes], head: Head | None = None) -> Iterator[Link]:
             except _NotARecordError:
                 fragment = line
                 continue
+            except _NotBoundError as error:
+                raise _blamed(error, line, next(lines, None)) from error
         head = Head(link.index + 1, link.leaf)
         yield link
     if fragment is not None:
@@ -91,6 +94,24 @@ def verify(lines: Iterable[bytes], head: Head | None = None) -> Iterator[Link]:
 
 class _NotARecordError(ChainBrokenError):
     """The line is not canonical JSON: a fragment or a forgery."""
+
+
+class _NotBoundError(ChainBrokenError):
+    """A record with the right index and the hash of another one before it."""
+
+
+def _blamed(found: _NotBoundError, line: bytes, following: bytes | None) -> ChainBrokenError:
+    """Which of two records that don't fit is the bad one: the second, unless the chain goes on from it."""
+    if found.index == 0:
+        return found
+    if following is not None:
+        try:
+            goes_on = msgspec.json.decode(following).get("prev") == leaf_hash(line)
+        except (msgspec.DecodeError, ValueError, RecursionError, AttributeError):
+            goes_on = False
+        if not goes_on:
+            return found
+    return ChainBrokenError(found.index - 1, "is not the record that the one after it is bound to")
 
 
 def _link(line: bytes, head: Head) -> Link:
@@ -105,5 +126,5 @@ def _link(line: bytes, head: Head) -> Link:
     if record.get("index") != index:
         raise ChainBrokenError(index, f"carries index {record.get('index')!r}")
     if record.get("prev") != head.leaf:
-        raise ChainBrokenError(index, "is not bound to the record before it")
+        raise _NotBoundError(index, "is not bound to the record before it")
     return Link(index, leaf_hash(line), record)

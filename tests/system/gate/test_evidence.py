@@ -64,9 +64,9 @@ def recorded():
 
 @pytest.fixture
 def copy(recorded, tmp_path):
-    """A copy whose files may be changed."""
+    """A copy whose files may be changed, without what was signed of them: tests/system/audit has that."""
     target = tmp_path / "state"
-    shutil.copytree(recorded, target, ignore=shutil.ignore_patterns("front"))
+    shutil.copytree(recorded, target, ignore=shutil.ignore_patterns("front", "checkpoint*", "key.pub"))
     return target
 
 
@@ -98,9 +98,8 @@ def test_CP_14_an_edited_record_is_named(copy):
     segment(copy).write_bytes(b"".join(lines))
     report, status = verify(copy)
     assert status != 0
-    # The record itself still is a record: it is the next one that no longer fits it.
     first = report["details"]["findings"][0]
-    assert (first["where"], first["index"]) == ("audit", changed + 1)
+    assert (first["where"], first["index"]) == ("audit", changed)
 
 
 def test_CP_16_a_log_written_anew_does_not_fit_the_ledger(copy):

@@ -29,7 +29,9 @@ def test_an_untouched_log_verifies():
 @pytest.mark.parametrize(
     ("change", "bad"),
     [
-        (lambda lines: [*lines[:2], lines[2].replace(b'"n":2', b'"n":9'), *lines[3:]], 3),
+        (lambda lines: [*lines[:2], lines[2].replace(b'"n":2', b'"n":9'), *lines[3:]], 2),
+        (lambda lines: [*lines[:3], lines[3].replace(b'"n":3', b'"n":9'), lines[4]], 3),
+        (lambda lines: [lines[0].replace(b'"n":0', b'"n":9'), *lines[1:]], 0),
         (lambda lines: [*lines[:2], *lines[3:]], 2),
         (lambda lines: [*lines[:2], lines[3], lines[2], lines[4]], 2),
         (lambda lines: [*lines[:2], lines[1], *lines[2:]], 2),
@@ -39,7 +41,7 @@ def test_an_untouched_log_verifies():
         (lambda lines: [*lines[:4], b" " + lines[4]], 4),
         (lambda lines: [*lines, b""], 5),
     ],
-    ids=["edit", "drop", "swap", "duplicate", "insert", "drop-first", "cut-line", "not-canonical", "empty-line"],
+    ids=["edit", "edit-last-but-one", "edit-first", "drop", "swap", "duplicate", "insert", "drop-first", "cut-line", "not-canonical", "empty-line"],
 )
 def test_a_changed_log_is_named_at_its_first_bad_record(change, bad):
     lines, _ = lines_of(5)

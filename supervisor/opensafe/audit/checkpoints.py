@@ -1,0 +1,87 @@
+"""Reading signed checkpoints: whose signature holds, and what the log must be at which size.
+
+    audit/key.pub            the public key that the warden published; better: a copy that was kept elsewhere
+    audit/checkpoints.jsonl  every checkpoint, `{"note": …}` a line
+    audit/checkpoint         the last one
+
+Who verifies trusts one public key and nothing else. Without a key there is nothing that a checkpoint could show.
+"""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from opensafe.errors import AuditError
+from opensafe.model.checkpoint import (
+    MAX_NOTE,
+    Checkpoint,
+    Note,
+    NoteError,
+    VerifierKey,
+    parse_checkpoint,
+    parse_key,
+    parse_note,
+)
+
+_MAX_KEY: Final = 4096
+
+
+class _Line(msgspec.Struct, frozen=True):
+    note: str
+
+
+def read_key(path: pathlib.Path) -> VerifierKey:
+    """The public key in a file. Raises AuditError."""
+    try:
+        with path.open("rb") as file:
+            return parse_key(file.read(_MAX_KEY).decode())
+    except (OSError, UnicodeDecodeError, NoteError) as error:
+        raise AuditError(f"no public key can be read: {error}", value=path) from error
+
+
+def read_note(path: pathlib.Path) -> bytes:
+    """A signed note as it stands in a file. Raises AuditError."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_NOTE + 1)
+    except OSError as error:
+        raise AuditError(f"no checkpoint can be read: {error}", value=path) from error
+
+
+def read_notes(state: pathlib.Path) -> Iterator[bytes]:
+    """All checkpoints that were kept beside the log, as they stand there; none where it was never signed."""
+    path = state / "audit" / "checkpoints.jsonl"
+    if path.exists():
+        with path.open("rb") as file:
+            while line := file.readline(2 * MAX_NOTE):
+                try:
+                    yield msgspec.json.decode(line, type=_Line).note.encode()
+                except (msgspec.DecodeError, UnicodeEncodeError):
+                    yield line
+    last = state / "audit" / "checkpoint"
+    if last.exists():
+        yield read_note(last)
+
+
+def opened(data: bytes, key: VerifierKey) -> Checkpoint:
+    """What a note says, if that key signed it. Raises NoteError."""
+    note = parse_note(data)
+    if not any(_holds(note, key, made) for made in _made_by(note, key)):
+        raise NoteError(f"no signature of {key.name} holds")
+    return parse_checkpoint(note.body)
+
+
+def _made_by(note: Note, key: VerifierKey) -> Iterator[bytes]:
+    return (one.made for one in note.signatures if (one.name, one.key_id) == (key.name, key.key_id))
+
+
+def _holds(note: Note, key: VerifierKey, made: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(key.public).verify(made, note.body)
+    except InvalidSignature:
+        return False
+    return True

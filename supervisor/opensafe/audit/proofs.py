@@ -1,0 +1,155 @@
+"""Proofs that can be checked with the public key alone, without the log: a record stands in it, or it only grew.
+
+A proof is one JSON object. What it says is bound to signed checkpoints that it carries, so whoever checks it has to
+trust the key and nothing else, the proof's maker least of all.
+"""
+
+import base64
+import binascii
+import pathlib
+from typing import Any, Final
+
+import msgspec
+
+from opensafe.errors import AuditError
+from opensafe.model import chain, merkle
+from opensafe.model.canonical import canonical_json
+from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, parse_checkpoint, parse_note
+
+from .checkpoints import opened, read_note
+from .segment import MAX_LINE, read_lines, segment_paths
+
+#: A record, escaped as JSON text, and 64 hashes.
+_MAX_PROOF: Final = 3 * MAX_LINE
+
+
+class Inclusion(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="inclusion"):
+    """The record `record` (its line) stands at `index`. path: RFC 6962 audit path, base64; checkpoint: signed note."""
+
+    index: int
+    record: str
+    checkpoint: str
+    path: tuple[str, ...]
+
+
+class Consistency(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="consistency"):
+    """The log of `newer` begins with all of the log of `older` (signed notes). path: RFC 6962 consistency proof."""
+
+    older: str
+    newer: str
+    path: tuple[str, ...]
+
+
+Proof = Inclusion | Consistency
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a proof shows. checkpoint: the (newer) one; record: of an inclusion; older: of a consistency."""
+
+    kind: str
+    checkpoint: Checkpoint
+    index: int | None = None
+    record: dict[str, Any] | None = None
+    older: Checkpoint | None = None
+
+
+def prove_record(state: pathlib.Path, index: int, note: bytes | None = None) -> Inclusion:
+    """Prove that a record stands in the log of a checkpoint, by default the last one. Raises AuditError."""
+    note, made = _checkpoint(state, note)
+    if not 0 <= index < made.size:
+        raise AuditError("the record is not covered by the checkpoint", value=index, limit=f"{made.size} records")
+    lines: list[bytes] = []
+    leaves = _leaves(state, made, index, lines)
+    path = merkle.inclusion(leaves, index)
+    return Inclusion(index=index, record=lines[0].decode(), checkpoint=note.decode(), path=_encoded(path))
+
+
+def prove_growth(state: pathlib.Path, older: bytes, newer: bytes | None = None) -> Consistency:
+    """Prove that the log of a checkpoint, by default the last one, begins with that of an older. Raises AuditError."""
+    newer, made = _checkpoint(state, newer)
+    _, before = _checkpoint(state, older)
+    if not 0 < before.size <= made.size:
+        raise AuditError("the older checkpoint is not of fewer records", value=before.size, limit=made.size)
+    leaves = _leaves(state, made)
+    if merkle.root(leaves[: before.size]) != before.root:
+        raise AuditError(
+            "the log does not begin with what the older checkpoint signed",
+            value=before.root.hex(),
+            remedy="`opensafe audit verify --checkpoint FILE` says where they part.",
+        )
+    path = merkle.consistency(leaves, before.size)
+    return Consistency(older=older.decode(), newer=newer.decode(), path=_encoded(path))
+
+
+def read_proof(path: pathlib.Path) -> Proof:
+    """A proof in a file. Raises AuditError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_PROOF + 1)
+        if len(data) > _MAX_PROOF:
+            raise AuditError("the file is longer than any proof", value=path, limit=f"{_MAX_PROOF} bytes")
+        return msgspec.json.decode(data, type=Proof)
+    except (OSError, msgspec.DecodeError) as error:
+        raise AuditError(f"no proof can be read: {error}", value=path) from error
+
+
+def check(proof: Proof, key: VerifierKey) -> Checked:
+    """What the proof shows, if it shows anything. Raises AuditError."""
+    try:
+        if isinstance(proof, Inclusion):
+            made = opened(proof.checkpoint.encode(), key)
+            line = proof.record.encode()
+            leaf = merkle.leaf(line)
+            if merkle.root_by_inclusion(leaf, proof.index, made.size, _decoded(proof.path)) != made.root:
+                raise ValueError("the path does not lead from the record to the signed root")
+            record = msgspec.json.decode(line, type=dict[str, Any])
+            return Checked(kind="inclusion", checkpoint=made, index=proof.index, record=record)
+        before, made = opened(proof.older.encode(), key), opened(proof.newer.encode(), key)
+        roots = merkle.roots_by_consistency(before.size, made.size, before.root, _decoded(proof.path))
+        if before.origin != made.origin or roots != (before.root, made.root):
+            raise ValueError("the path does not lead from the older signed root to the newer one")
+        return Checked(kind="consistency", checkpoint=made, older=before)
+    except (NoteError, ValueError) as error:
+        raise AuditError(f"the proof does not hold: {error}") from error
+
+
+def _checkpoint(state: pathlib.Path, note: bytes | None) -> tuple[bytes, Checkpoint]:
+    if note is None:
+        note = read_note(state / "audit" / "checkpoint")
+    try:
+        return note, parse_checkpoint(parse_note(note).body)
+    except NoteError as error:
+        raise AuditError(f"no checkpoint: {error}") from error
+
+
+def _leaves(state: pathlib.Path, made: Checkpoint, wanted: int = -1, lines: list[bytes] | None = None) -> list[bytes]:
+    """The leaf hashes of all that was signed; the line of the record `wanted` goes to `lines`."""
+    leaves: list[bytes] = []
+    try:
+        for link in chain.verify(line for path in segment_paths(state) for line in read_lines(path)):
+            leaves.append(bytes.fromhex(link.leaf))
+            if link.index == wanted and lines is not None:
+                lines.append(canonical_json(link.record))
+            if len(leaves) == made.size:
+                break
+    except chain.ChainBrokenError as error:
+        raise AuditError(f"the audit log is not intact: {error}", remedy="Run `opensafe audit verify`.") from error
+    if merkle.root(leaves) != made.root:
+        raise AuditError(
+            "the log is not the one that the checkpoint signed", value=made.size, remedy="Run `opensafe audit verify`."
+        )
+    return leaves
+
+
+def _encoded(path: list[bytes]) -> tuple[str, ...]:
+    return tuple(base64.b64encode(one).decode() for one in path)
+
+
+def _decoded(path: tuple[str, ...]) -> list[bytes]:
+    try:
+        hashes = [base64.b64decode(one, validate=True) for one in path]
+    except binascii.Error as error:
+        raise ValueError("a hash of the path is not base64") from error
+    if any(len(one) != 32 for one in hashes):
+        raise ValueError("a hash of the path is not 32 bytes long")
+    return hashes
