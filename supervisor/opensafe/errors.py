@@ -84,6 +84,12 @@ class UnknownTool(RequestError):
     reason = "UNKNOWN_TOOL"
 
 
+class UnknownUser(RequestError):
+    """The image has no user of that name or number; the limit names those that it has."""
+
+    reason = "UNKNOWN_USER"
+
+
 class NotFound(RequestError):
     """No such object, or it belongs to another principal (the two are not told apart)."""
 

@@ -43,7 +43,7 @@ from opensafe.model.ids import CALL_ID_MAX, is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, SandboxInput
 from opensafe.model.records import OutcomeRecord
-from opensafe.model.sandbox import Asked
+from opensafe.model.sandbox import Asked, User
 from opensafe.normalize.file_tools import FILE_HELPER
 from opensafe.normalize.site_tools import elsewhere
 from opensafe.state.rows import CallRow, ReviewRow
@@ -152,7 +152,8 @@ class Gate:
             call.tool, submission.session_id, trace_id, call.call_id, submission.carrier, waited
         ) as span:
             try:
-                judged = self._judge.decide(self._ask(live, approval))
+                user = await self._user(live) if self._judge.registry.user(call) else None
+                judged = self._judge.decide(self._ask(live, approval, user))
                 outcome = await self._act(live, judged, approval)
                 describe_outcome(span, outcome)
                 if self._tracing.capture_content:
@@ -250,6 +251,8 @@ class Gate:
             self._flow.take(principal.name, len(arguments_json))
             call = self._judge.registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
             check_digests(description_digest, pinned_digest)
+            named = self._judge.registry.user(call)
+            user = await self._warden.find_user(named) if named else None
         with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
             judged = await self._judge.judge(
                 Ask(
@@ -257,6 +260,7 @@ class Gate:
                     principal=principal,
                     session=session,
                     call=call,
+                    user=user,
                     description_digest=description_digest,
                     pinned_digest=pinned_digest,
                     arrived_ns=arrived,
@@ -425,7 +429,18 @@ class Gate:
     def _journal(self) -> Journal:
         return Journal(self._caps.retained_output_bytes)
 
-    def _ask(self, live: LiveCall, approval: ApprovalInput | None) -> Ask:
+    async def _user(self, live: LiveCall) -> User | None:
+        """Who has the name in the sandbox's image that the call asks to run as. Raises RequestError, as recorded."""
+        submission = live.submission
+        async with self._refusals.noted(
+            submission.principal.name,
+            session_id=submission.session_id,
+            call_id=submission.call_id,
+            tool=submission.tool,
+        ):
+            return await self._warden.find_user(self._judge.registry.user(live.call), submission.sandbox_id)
+
+    def _ask(self, live: LiveCall, approval: ApprovalInput | None, user: User | None) -> Ask:
         submission = live.submission
         session = self._sessions.require(submission.principal, submission.session_id)
         sandbox = self._sandboxes.require(submission.principal, submission.sandbox_id)
@@ -436,6 +451,7 @@ class Gate:
             call=live.call,
             stdin=submission.stdin,
             asked=submission.asked,
+            user=user,
             sandbox=SandboxInput(id=sandbox.sandbox_id, template=sandbox.template),
             approval=approval,
             arrived_ns=submission.arrived_ns,

@@ -63,6 +63,38 @@ sandbox_blocks contains hit.block(
 	not _has("Sandbox")
 }
 
+# METADATA
+# title: Users of a role
+# description: >-
+#   A call that asks to run or write as a user of the image needs one of the caller's roles to have that user there. Whoever
+#   has uid 0 is root, whatever the image calls it.
+# custom:
+#   id: caller.user.role
+#   severity: high
+#   threat: E2
+user_blocks contains hit.block(
+	"caller.user.role", "high",
+	$"no role of {_name} may run as {_user} in {_template}", _user,
+	$"Leave the user out, or add {_user} to users of the role in the site's policy data.",
+) if {
+	not input.call.user == null
+	not users[_user]
+}
+
+# METADATA
+# title: Users of the caller
+# description: Whom, beside a sandbox's own user, the caller may run as in this template.
+users contains name if {
+	some role in input.principal.roles
+	some name, true in config.users[role][_template]
+}
+
+_user := "root" if input.call.user.uid == 0
+
+else := object.get(input, ["call", "user", "name"], "?")
+
+_template := object.get(input, ["sandbox", "template"], "?")
+
 _known if {
 	count(input.principal.name) > 0
 	some role in input.principal.roles

@@ -99,7 +99,8 @@ runtime := verdict.of("runtime", [runtime_rules.blocks, runtime_rules.allows])
 
 # Lists of the rules' sets, not their union: a union hashes every hit again.
 _every_call(family) := [
-	tool_rules.blocks(family), caller.blocks, caller.tool_blocks, budget.blocks, session.blocks, session.reviews,
+	tool_rules.blocks(family), caller.blocks, caller.tool_blocks, caller.user_blocks, budget.blocks,
+	session.blocks, session.reviews,
 ]
 
 _commands := [

@@ -34,6 +34,7 @@ call(tool, facts) := {
 			"content_opaque": false,
 			"tree": false,
 			"stdin": false,
+			"user": null,
 			"server": "",
 			"description_digest": "",
 			"pinned_digest": "",

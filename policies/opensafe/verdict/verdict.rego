@@ -3,6 +3,7 @@
 # description: Puts the hits of a family together. The echoes of id and data version are what makes it a verdict.
 package opensafe.verdict
 
+import data.opensafe.caller
 import data.opensafe.config
 import data.opensafe.hit
 
@@ -75,7 +76,11 @@ _approved if {
 
 _grant(family, "allow") := object.union(
 	object.remove(config.grants[family], ["paths"]),
-	{"network": [host.name | some host in _hosts], "paths": _paths(config.grants[family].paths)},
+	{
+		"network": [host.name | some host in _hosts],
+		"paths": _paths(config.grants[family].paths),
+		"users": _users,
+	},
 )
 
 _grant(_, action) := {} if action != "allow"
@@ -94,6 +99,11 @@ _tree if input.call.tree == true
 
 # In no order: to sort some hundred texts takes longer than all rules together.
 _patterns(classes) := [pattern | some pattern in {pattern | some class in classes; some pattern in config.paths[class]}]
+
+# Who is not asked for is not granted.
+_users := [name | some name in caller.users] if is_object(input.call.user)
+
+else := []
 
 _hosts := object.get(input, ["call", "hosts"], [])
 

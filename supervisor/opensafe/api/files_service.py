@@ -52,7 +52,7 @@ class FilesService(files_pb2_grpc.FilesServiceServicer):
         if first.WhichOneof("message") != "start":
             raise InvalidArgument("the first message must be `start`", remedy="Send WriteFileStart first.")
         start = first.start
-        arguments = {"path": start.path, **_mode(start.mode), **_given(truncate=start.truncate)}
+        arguments = {"path": start.path, **_mode(start.mode), **_given(truncate=start.truncate, owner=start.owner)}
         if start.HasField("offset"):
             arguments["offset"] = start.offset
         content = _content(request_iterator, start.size)
@@ -137,7 +137,8 @@ class FilesService(files_pb2_grpc.FilesServiceServicer):
         context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> files_pb2.MakeDirectoryResponse:
         """A directory."""
-        arguments = {"path": request.path, **_mode(request.mode), **_given(parents=request.parents)}
+        given = _given(parents=request.parents, owner=request.owner)
+        arguments = {"path": request.path, **_mode(request.mode), **given}
         run = await self._done(request.call, "Mkdir", arguments, context)
         return files_pb2.MakeDirectoryResponse(decision=convert.decision(run.verdict))
 
@@ -179,7 +180,8 @@ class FilesService(files_pb2_grpc.FilesServiceServicer):
         if first.WhichOneof("message") != "start":
             raise InvalidArgument("the first message must be `start`", remedy="Send UploadTreeStart first.")
         start = first.start
-        wanted = Wanted(call=start.call, tool="Upload", arguments={"path": start.path}, stdin=True)
+        arguments = {"path": start.path, **_given(owner=start.owner)}
+        wanted = Wanted(call=start.call, tool="Upload", arguments=arguments, stdin=True)
         async with self._begin(wanted, context) as run:
             yield files_pb2.UploadTreeResponse(decided=convert.decision(run.verdict))
             await _fed(run, _archive(request_iterator))

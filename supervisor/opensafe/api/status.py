@@ -22,6 +22,7 @@ DOMAIN: Final = "opensafe"
 TABLE: Final[tuple[tuple[type[errors.OpenSafeError], int], ...]] = (
     (errors.InvalidArgument, code_pb2.INVALID_ARGUMENT),
     (errors.UnknownTool, code_pb2.INVALID_ARGUMENT),
+    (errors.UnknownUser, code_pb2.INVALID_ARGUMENT),
     (errors.NotFound, code_pb2.NOT_FOUND),
     (errors.SandboxPaused, code_pb2.FAILED_PRECONDITION),
     (errors.Conflict, code_pb2.ALREADY_EXISTS),

@@ -52,27 +52,33 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     left: Left = Left()
 
 
-async def copy(client: Client, source: Place, target: Place, *, tree: bool, with_auto_run: bool) -> Copied:
-    """Copy, from exactly one sandbox or to one. Raises the exceptions of opensafe.errors."""
+async def copy(
+    client: Client, source: Place, target: Place, *, tree: bool, with_auto_run: bool, owner: str = ""
+) -> Copied:
+    """Copy, from exactly one sandbox or to one, there as the user `owner`. Raises the exceptions of opensafe.errors."""
     if bool(source.sandbox) == bool(target.sandbox):
         raise InvalidArgument(
             "one side must be in a sandbox and one on this host",
             value=f"{source} {target}",
             remedy="Write SANDBOX:PATH.",
         )
+    if owner and source.sandbox:
+        raise InvalidArgument(
+            "what comes out of a sandbox belongs to whoever copies it", value=owner, remedy="Leave --owner out."
+        )
     sandbox = await client.get_sandbox(source.sandbox or target.sandbox)
     files = client.files(sandbox.session_id, sandbox.sandbox_id)
     if target.sandbox:
-        return await (_send_tree if tree else _send_file)(files, source.path, target.path)
+        return await (_send_tree if tree else _send_file)(files, source.path, target.path, owner)
     if tree:
         return await _fetch_tree(files, source.path, target.path, with_auto_run=with_auto_run)
     return await _fetch_file(files, source.path, target.path, with_auto_run=with_auto_run)
 
 
-async def _send_file(files: Files, source: str, target: str) -> Copied:
+async def _send_file(files: Files, source: str, target: str, owner: str) -> Copied:
     path = pathlib.Path(source)
     size, mode = _look(path)
-    await files.write(target + path.name if target.endswith("/") else target, path, mode=mode)
+    await files.write(target + path.name if target.endswith("/") else target, path, mode=mode, owner=owner)
     return Copied(read=size)
 
 
@@ -119,12 +125,12 @@ def _place_for(target: str, name: str) -> pathlib.Path:
     return path / name if path.is_dir() else path
 
 
-async def _send_tree(files: Files, source: str, target: str) -> Copied:
+async def _send_tree(files: Files, source: str, target: str, owner: str) -> Copied:
     """`source`'s content becomes `target`'s."""
     pipe = _Pipe()
     packing = asyncio.create_task(asyncio.to_thread(_packed, source, pipe.write_end), name="pack")
     try:
-        left = await files.upload(target, pipe.read())
+        left = await files.upload(target, pipe.read(), owner=owner)
     finally:
         pipe.close_reader()
         await asyncio.wait((packing,))

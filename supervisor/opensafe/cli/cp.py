@@ -17,6 +17,10 @@ def cp(
         bool,
         typer.Option("--with-auto-run", help="Out of a sandbox: also what this host would run by itself (hooks, rc)."),
     ] = False,
+    owner: Annotated[
+        str,
+        typer.Option("--owner", metavar="USER", help="Into a sandbox: as this user of the image, whose it is then."),
+    ] = "",
     principal: options.Principal = None,
     json: options.Json = False,
 ) -> int:
@@ -34,7 +38,7 @@ def cp(
     places = copying.place_of(source), copying.place_of(target)
     copied = ask(
         principal,
-        lambda client: copying.copy(client, *places, tree=recursive, with_auto_run=with_auto_run),
+        lambda client: copying.copy(client, *places, tree=recursive, with_auto_run=with_auto_run, owner=owner),
     )
     left = copied.left
     if json:

@@ -15,6 +15,9 @@ def run(
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.05, help="Deadline of the call.")
     ] = None,
     cwd: Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Directory in the sandbox.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="USER", help="Run as this user of the image, by name or number.")
+    ] = None,
     wait: options.Wait = False,
     tty: Annotated[
         bool, typer.Option("--tty", "-t", help="Give it a terminal, and this one's keys, output and size.")
@@ -39,6 +42,8 @@ def run(
         arguments["timeout_ms"] = round(timeout * 1000)
     if cwd is not None:
         arguments["cwd"] = cwd
+    if user is not None:
+        arguments["user"] = user
     wish = calls.Wish(
         tool="Exec",
         arguments=arguments,

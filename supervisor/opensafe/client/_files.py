@@ -122,12 +122,22 @@ class Files:
         mode: int = 0o644,
         offset: int | None = None,
         truncate: bool = False,
+        owner: str = "",
         call_id: str = "",
     ) -> None:
-        """Replace the file as a whole, or with `offset` write into it; `truncate` ends it behind the content."""
+        """Replace the file as a whole, or with `offset` write into it; `truncate` ends it behind the content.
+
+        owner: the user of the image, by name or number, as whom to write the whole file, and whose it is then.
+        """
         size, digest = await _measure(content)
         start = files_pb2.WriteFileStart(
-            call=self._call(call_id), path=path, mode=mode, size=size, sha256=digest, truncate=truncate
+            call=self._call(call_id),
+            path=path,
+            mode=mode,
+            size=size,
+            sha256=digest,
+            truncate=truncate,
+            owner=owner,
         )
         if offset is not None:
             start.offset = offset
@@ -174,9 +184,13 @@ class Files:
         request = files_pb2.MoveFileRequest(call=self._call(call_id), path=path, to=to, replace=replace)
         await self._ask(self._stub.MoveFile(request))
 
-    async def mkdir(self, path: str, *, mode: int = 0o755, parents: bool = False, call_id: str = "") -> None:
-        """Make a directory; with `parents` one that is there already is as good."""
-        request = files_pb2.MakeDirectoryRequest(call=self._call(call_id), path=path, mode=mode, parents=parents)
+    async def mkdir(
+        self, path: str, *, mode: int = 0o755, parents: bool = False, owner: str = "", call_id: str = ""
+    ) -> None:
+        """Make a directory; with `parents` one that is there already is as good. owner: as for `write`."""
+        request = files_pb2.MakeDirectoryRequest(
+            call=self._call(call_id), path=path, mode=mode, parents=parents, owner=owner
+        )
         await self._ask(self._stub.MakeDirectory(request))
 
     async def watch(self, path: str, *, recursive: bool = False, call_id: str = "") -> AsyncGenerator[Change, None]:
@@ -204,10 +218,13 @@ class Files:
                         left = _left(answer.done)
         return self._complete(left)
 
-    async def upload(self, path: str, archive: AsyncIterable[bytes], *, call_id: str = "") -> Left:
-        """Unpack a tar archive (pax or GNU, not compressed) into a directory, which is made where it is missing."""
+    async def upload(self, path: str, archive: AsyncIterable[bytes], *, owner: str = "", call_id: str = "") -> Left:
+        """Unpack a tar archive (pax or GNU, not compressed) into a directory, which is made where it is missing.
+
+        owner: as for `write`, of all that is unpacked.
+        """
         call = self._stub.UploadTree()
-        start = files_pb2.UploadTreeStart(call=self._call(call_id), path=path)
+        start = files_pb2.UploadTreeStart(call=self._call(call_id), path=path, owner=owner)
         pieces = (files_pb2.UploadTreeRequest(data=data) async for data in _split(archive))
         answer = await self._send(call, files_pb2.UploadTreeRequest(start=start), pieces)
         return _left(answer.done)

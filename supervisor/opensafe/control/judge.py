@@ -18,7 +18,7 @@ from opensafe.model.history import effects_of
 from opensafe.model.ids import new_id, now_us
 from opensafe.model.policy_input import ApprovalInput, CallInput, PolicyInput, SandboxInput, SessionInput
 from opensafe.model.records import Bundle, DecisionRecord
-from opensafe.model.sandbox import Asked, Launch, SandboxSpec
+from opensafe.model.sandbox import Asked, Launch, SandboxSpec, User
 from opensafe.normalize.tools import Registry
 from opensafe.policy.engine import Engine
 from opensafe.policy.subject import build_launch, call_input
@@ -40,7 +40,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be judged. `call` for a tool call, `spec` for a sandbox; exactly one of them.
 
     purpose: `call`, `permit`, `query` or `sandbox`, as in DecisionRecord. stdin: the client streams standard input.
-    asked: what it asks of the run.
+    asked: what it asks of the run. user: who has the name in the image that the call asks to run as.
     description_digest, pinned_digest: what the client states of the tool's description, as in CallInput.
     arrived_ns: time.monotonic_ns().
     """
@@ -51,6 +51,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     call: ToolCall | None = None
     stdin: bool = False
     asked: Asked = Asked()
+    user: User | None = None
     description_digest: str = ""
     pinned_digest: str = ""
     spec: SandboxSpec | None = None
@@ -229,10 +230,11 @@ class Judge:
     def _call(self, call: ToolCall, ask: Ask) -> CallInput:
         return call_input(
             call,
-            self.registry.facts(call, self._engine.tables),
+            self.registry.facts(call, self._engine.tables, ask.user),
             self.registry.spec(call.tool),
             stdin=ask.stdin,
             asked=ask.asked,
+            user=ask.user,
             description_digest=ask.description_digest,
             pinned_digest=ask.pinned_digest,
         )
@@ -251,7 +253,9 @@ class Judge:
         if ask.purpose != "call" or ask.call is None:
             return decision, None, ""
         try:
-            launch = build_launch(self.registry, ask.call, decision.grant, ask.sandbox.id, new_id("exec"), ask.asked)
+            launch = build_launch(
+                self.registry, ask.call, decision.grant, ask.sandbox.id, new_id("exec"), ask.asked, ask.user
+            )
         except (RequestError, ValueError) as error:
             return blocked(decision.id, f"the grant does not cover the call: {error}"), None, ""
         return decision, launch, launch.subject_digest()

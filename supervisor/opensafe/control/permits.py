@@ -156,6 +156,12 @@ class Permits:
         call = self._judge.registry.validate(
             request.call_id, request.tool, request.arguments_json, self._caps.arguments_bytes
         )
+        if self._judge.registry.user(call):
+            raise InvalidArgument(
+                "a user can be asked for where we run the call, and not where you do",
+                value=self._judge.registry.user(call),
+                remedy="Leave the argument out; whom it runs as there is yours to see to.",
+            )
         return session, call
 
     def _known(self, request: Request, call: ToolCall, key: str) -> str | None:

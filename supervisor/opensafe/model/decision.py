@@ -49,13 +49,16 @@ class PathGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What an allowed run may use: host names, programs ("any" or a list), file roots, seccomp profile, limits."""
+    """What an allowed run may use: host names, programs ("any" or a list), file roots, seccomp profile, limits, and the
+    users beside the sandbox's own that it may run as.
+    """
 
     network: tuple[str, ...] = ()
     programs: str | tuple[str, ...] = ()
     paths: PathGrant = PathGrant()
     seccomp: str = "default"
     limits: CallLimits = CallLimits()
+    users: tuple[str, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,14 +10,15 @@ import msgspec
 from .calls import Principal
 from .facts import Command, HostFact, PathFact
 from .limits import SandboxLimits
-from .sandbox import Asked
+from .sandbox import Asked, User
 
 
 class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     """The call: sealed arguments and the facts read from them.
 
     stdin: the client streams standard input into it. What it sends is neither judged nor recorded. asked: what it asks
-    of the run; limits asked for only make those granted tighter.
+    of the run; limits asked for only make those granted tighter. user: whom of the image's it asks to run or write
+    as; None: nobody but the sandbox's own.
     server, description_digest, pinned_digest: of a tool that another server offers (MCP): its name, the digest of
     the description and schema it showed now, as the client says, and of those that were approved, as the tool manifest
     says or else the client. risk: a site tool's class of risk.
@@ -40,6 +41,7 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     tree: bool = False
     stdin: bool = False
     asked: Asked = Asked()
+    user: User | None = None
     server: str = ""
     description_digest: str = ""
     pinned_digest: str = ""

@@ -19,6 +19,8 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 ImageDigest = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
 #: The only network profile so far: loopback and no way out.
 NO_NETWORK = "none"
+#: The sandbox's own user, who owns /workspace: whom every program runs as that asks for nobody else.
+OWN_UID = 1000
 
 
 class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,10 +62,33 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     terminal: Terminal | None = None
 
 
+_Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A user of an image, as its /etc/passwd and /etc/group name it. groups: its supplementary ones, in order."""
+
+    name: str
+    uid: _Id
+    gid: _Id
+    groups: tuple[_Id, ...] = ()
+    home: str = "/"
+
+    @property
+    def granted_as(self) -> str:
+        """The name under which policy grants it: uid 0 is root, whatever an image calls it."""
+        return self.name if self.uid else "root"
+
+    def variables(self) -> dict[str, str]:
+        """What login(1) would set."""
+        return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One program to be started in one sandbox under one seccomp profile and one set of limits.
 
-    With a terminal, that is its three streams: output of both kinds comes out of the one for standard output.
+    With a terminal, that is its three streams: output of both kinds comes out of the one for standard output. user:
+    None is the sandbox's own.
     """
 
     sandbox_id: str
@@ -72,6 +97,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile: Name
     limits: CallLimits
     terminal: Terminal | None = None
+    user: User | None = None
 
     def subject_digest(self) -> str:
         """Digest that the decision record carries."""

@@ -18,7 +18,7 @@ from opensafe.model.files import INLINE_MAX, MAX_PAGE, MAX_TREE_BYTES, MAX_TREE_
 from .environment import DEFAULT_CWD
 from .facts import one_path
 from .paths import MAX_PATH, contains, relative, resolve
-from .tool_spec import TIMEOUT, Sealed, ToolSpec, object_schema, program_of
+from .tool_spec import TIMEOUT, USER, Sealed, ToolSpec, object_schema, program_of
 
 FILE_HELPER: Final = "/.opensafe/file"
 
@@ -186,15 +186,19 @@ FILE_TOOLS: Final = (
         "Write",
         "Write a whole file: text as `content`, bytes as `content_base64`; more than 1 MiB as `size` and `sha256`, "
         "streamed afterwards. With `offset` the content goes into the file, with `truncate` it ends there. `mode` is "
-        "octal.",
+        "octal. It is done as the user `owner`, whose the file is then.",
         "write", {},
         schema=object_schema(
             ["path"],
-            {"path": _PATH, "mode": _MODE, "offset": _COUNT, "truncate": _FLAG, "timeout_ms": TIMEOUT, **_CONTENT},
+            {
+                "path": _PATH, "mode": _MODE, "offset": _COUNT, "truncate": _FLAG, "owner": USER,
+                "timeout_ms": TIMEOUT, **_CONTENT,
+            },
+            **{"not": {"required": ["owner", "offset"]}},
             oneOf=[{"required": ["content"]}, {"required": ["content_base64"]}, {"required": ["sha256"]}],
             dependentRequired={"size": ["sha256"], "sha256": ["size"], "truncate": ["offset"]},
         ),
-        facts=_content, program=_write, bulk=("content", "content_base64"),
+        facts=_content, program=_write, bulk=("content", "content_base64"), identity="owner",
     ),
     _tool(
         "List",
@@ -223,15 +227,15 @@ FILE_TOOLS: Final = (
         facts=_moves, program=_move,
     ),
     _tool(
-        "Mkdir", "Make a directory, with `parents` those above it too; `mode` is octal.", "files",
-        {"mode": _MODE, "parents": _FLAG}, facts=_writes, program=_mkdir,
+        "Mkdir", "Make a directory, with `parents` those above it too, as the user `owner`; `mode` is octal.", "files",
+        {"mode": _MODE, "parents": _FLAG, "owner": USER}, facts=_writes, program=_mkdir, identity="owner",
     ),
     _tool(
         "Download", "Read a file or a directory's content as a tar archive.", "files", {"timeout_ms": TIMEOUT},
         facts=_reads_tree, program=_download,
     ),
     _tool(
-        "Upload", "Unpack a tar archive, which is streamed afterwards, into a directory.", "files",
-        {"timeout_ms": TIMEOUT}, facts=_writes_tree, program=_upload,
+        "Upload", "Unpack a tar archive, which is streamed afterwards, into a directory, as the user `owner`.",
+        "files", {"owner": USER, "timeout_ms": TIMEOUT}, facts=_writes_tree, program=_upload, identity="owner",
     ),
 )  # fmt: skip

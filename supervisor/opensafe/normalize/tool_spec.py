@@ -13,12 +13,15 @@ from .environment import DEFAULT_CWD, GUEST_ENV
 
 Sealed = Mapping[str, Any]
 
+#: A user by name or number, as warden/sandbox/users.py finds it in the image.
+USER: Final = {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$"}
 TIMEOUT: Final = {"type": "integer", "minimum": 50, "maximum": 3_600_000}
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
 
+    identity: the argument that names the user to run as, if there is one.
     risk, server, pinned, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
     """
 
@@ -29,6 +32,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     facts: Callable[[Sealed, ClassTables], Facts]
     program: Callable[[Sealed, Grant], Program]
     bulk: tuple[str, ...] = ()
+    identity: str = ""
     risk: str = ""
     server: str = ""
     pinned: str = ""

@@ -13,12 +13,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import jsonschema_rs
+import msgspec
 
 from opensafe.errors import InvalidArgument, LimitExceeded, UnknownTool
 from opensafe.model.calls import Program, ToolCall
 from opensafe.model.canonical import MAX_SAFE_INTEGER, digest
 from opensafe.model.decision import Grant
 from opensafe.model.facts import ClassTables, Facts
+from opensafe.model.sandbox import User
 
 from .arguments import parse_object, pointer
 from .environment import DEFAULT_CWD, GUEST_ENV
@@ -27,7 +29,7 @@ from .file_tools import FILE_TOOLS
 from .paths import MAX_PATH, resolve
 from .secrets import NAMES, shapes
 from .shell import parse_argv, parse_shell
-from .tool_spec import TIMEOUT, Sealed, ToolSpec, object_schema, program_of
+from .tool_spec import TIMEOUT, USER, Sealed, ToolSpec, object_schema, program_of
 
 MAX_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN less the final NUL
 MAX_ARGV_ENV: Final = 256 * 1024
@@ -86,17 +88,24 @@ class Registry:
             _check_meaning(sealed)
         return ToolCall(call_id=call_id, tool=tool, arguments=sealed, sealed=sealed, digest=_digest(tool, sealed))
 
-    def facts(self, call: ToolCall, tables: ClassTables) -> Facts:
-        """What policy may know of a call."""
-        return self.facts_of(call.tool, call.sealed, tables)
+    def user(self, call: ToolCall) -> str:
+        """The name or number of the user that a call asks to run as; "" for none."""
+        return str(call.sealed.get(self.spec(call.tool).identity, ""))
+
+    def facts(self, call: ToolCall, tables: ClassTables, user: User | None = None) -> Facts:
+        """What policy may know of a call; `user` is whom it asked to run as."""
+        if user is None:
+            return self.facts_of(call.tool, call.sealed, tables)
+        facts = self.facts_of(call.tool, _as(call.sealed, user), tables)
+        return msgspec.structs.replace(facts, env=call.sealed.get("env", {}))
 
     def facts_of(self, tool: str, sealed: Sealed, tables: ClassTables) -> Facts:
         """The same from what a record holds."""
         return self.spec(tool).facts(sealed, tables)
 
-    def program(self, call: ToolCall, grant: Grant) -> Program:
+    def program(self, call: ToolCall, grant: Grant, user: User | None = None) -> Program:
         """The program a call becomes under a grant. Raises NotPermitted where no granted root holds the path."""
-        return self.spec(call.tool).program(call.sealed, grant)
+        return self.spec(call.tool).program(_as(call.sealed, user), grant)
 
     def stdin(self, call: ToolCall) -> bytes | None:
         """What the program reads: the content of a Write, else None. Raises InvalidArgument for a reopened call."""
@@ -194,6 +203,14 @@ def _sealed_schema(spec: ToolSpec) -> dict[str, Any]:
     return {**spec.schema, "properties": {**spec.schema["properties"], **dict.fromkeys(spec.bulk, seal)}}
 
 
+# Users
+
+
+def _as(sealed: Sealed, user: User | None) -> Sealed:
+    """The arguments with the user's own variables; those that the call sets come first."""
+    return sealed if user is None else {**sealed, "env": {**user.variables(), **sealed.get("env", {})}}
+
+
 # Facts
 
 
@@ -229,7 +246,7 @@ _ENV: Final = {
     "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 256},
     "additionalProperties": {"type": "string"},
 }
-_RUN: Final = {"cwd": _CWD, "env": _ENV, "timeout_ms": TIMEOUT}
+_RUN: Final = {"cwd": _CWD, "env": _ENV, "user": USER, "timeout_ms": TIMEOUT}
 
 
 DEFAULT_REGISTRY: Final = Registry(
@@ -241,6 +258,7 @@ DEFAULT_REGISTRY: Final = Registry(
             entrypoint="gate/bash",
             facts=_bash_facts,
             program=_bash_program,
+            identity="user",
         ),
         ToolSpec(
             name="Exec",
@@ -261,6 +279,7 @@ DEFAULT_REGISTRY: Final = Registry(
             entrypoint="gate/exec",
             facts=_exec_facts,
             program=_exec_program,
+            identity="user",
         ),
         *FILE_TOOLS,
     )

@@ -2,8 +2,8 @@
 
 Of the record only the sealed arguments are trusted to say what the call is: they are normalised anew with the class
 tables and the tools of the bundle that judges. Principal, session, budget, approval, whether standard input was
-streamed, what was asked of the run, and the digests of a tool's description don't show in the arguments and are taken
-as recorded.
+streamed, what was asked of the run, who in the image has the user's name, and the digests of a tool's description don't
+show in the arguments and are taken as recorded.
 """
 
 from typing import Final
@@ -40,13 +40,14 @@ def judge_again(engine: Engine, record: DecisionRecord) -> Again:
         return Again(entrypoint=entrypoint, decision=engine.evaluate(entrypoint, record.input))
     registry = engine.registry
     call = registry.reopen(asked.id, asked.tool, asked.arguments)
-    facts = registry.facts(call, engine.tables)
+    facts = registry.facts(call, engine.tables, asked.user)
     again = call_input(
         call,
         facts,
         registry.spec(asked.tool),
         stdin=asked.stdin,
         asked=asked.asked,
+        user=asked.user,
         description_digest=asked.description_digest,
         pinned_digest=asked.pinned_digest,
     )
@@ -55,7 +56,9 @@ def judge_again(engine: Engine, record: DecisionRecord) -> Again:
     decision = engine.evaluate(entrypoint, question)
     launch = None
     if decision.action is Action.ALLOW and record.purpose == "call":
-        launch = build_launch(registry, call, decision.grant, record.sandbox_id, record.exec_id, asked.asked)
+        launch = build_launch(
+            registry, call, decision.grant, record.sandbox_id, record.exec_id, asked.asked, asked.user
+        )
     return Again(entrypoint=entrypoint, decision=decision, launch=launch)
 
 

@@ -11,7 +11,7 @@ from opensafe.model.decision import Grant
 from opensafe.model.facts import Facts
 from opensafe.model.limits import CallLimits
 from opensafe.model.policy_input import CallInput
-from opensafe.model.sandbox import Asked, Launch
+from opensafe.model.sandbox import OWN_UID, Asked, Launch, User
 from opensafe.normalize.tool_spec import ToolSpec
 from opensafe.normalize.tools import Registry
 
@@ -23,14 +23,15 @@ def call_input(
     *,
     stdin: bool = False,
     asked: Asked = Asked(),  # noqa: B008 - frozen
+    user: User | None = None,
     description_digest: str = "",
     pinned_digest: str = "",
 ) -> CallInput:
     """The part of the question that is read off the call: the same for a recorded call judged again.
 
     spec: the tool's, where it may be a site's. The others don't show in the arguments: whether the client streams
-    standard input, what it asks of the run, and the digests it states of the tool's description. What the site pinned
-    takes the place of what the client says was approved.
+    standard input, what it asks of the run, who the user is that it asks to run as, and the digests it states of
+    the tool's description. What the site pinned takes the place of what the client says was approved.
     """
     return CallInput(
         id=call.call_id,
@@ -39,6 +40,7 @@ def call_input(
         digest=call.digest,
         stdin=stdin,
         asked=asked,
+        user=user,
         risk=spec.risk if spec else "",
         server=spec.server if spec else "",
         description_digest=description_digest,
@@ -54,12 +56,17 @@ def build_launch(
     sandbox_id: str,
     exec_id: str,
     asked: Asked = Asked(),  # noqa: B008 - frozen
+    user: User | None = None,
 ) -> Launch:
     """What an allowed call runs: a function of what is on record, so that it can be recomputed in replay.
 
     Of each limit it has the smallest: granted, asked for, or the call's own `timeout_ms`. Raises ValueError where that
-    lies below the bounds.
+    lies below the bounds, and where `user` is not whom the call names or not granted.
     """
+    if registry.user(call) not in ((user.name, str(user.uid)) if user else ("", str(OWN_UID))):
+        raise ValueError(f"the call asks to run as {registry.user(call)!r}, which is not {user and user.name!r}")
+    if user is not None and user.granted_as not in grant.users:
+        raise ValueError(f"the user {user.granted_as} is not granted")
     timeout_ms = call.sealed.get("timeout_ms")
     limits = msgspec.structs.replace(
         grant.limits,
@@ -69,10 +76,11 @@ def build_launch(
     return Launch(
         sandbox_id=sandbox_id,
         exec_id=exec_id,
-        program=registry.program(call, grant),
+        program=registry.program(call, grant, user),
         profile=grant.seccomp,
         limits=msgspec.convert(msgspec.to_builtins(limits), CallLimits),
         terminal=asked.terminal,
+        user=user,
     )
 
 

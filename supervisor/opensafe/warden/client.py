@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from .. import errors
-from ..model.sandbox import Launch, SandboxSpec, Terminal
+from ..model.sandbox import Launch, SandboxSpec, Terminal, User
 from . import protocol, wire
 
 _encoder = msgspec.msgpack.Encoder()
@@ -89,6 +89,15 @@ class WardenClient:
         """The digest of the image that the template's name means now. Raises SandboxStartFailed where there is none."""
         answer = await self.call(protocol.FindImage(request=self.next_request(), template=template))
         return _expect(answer, protocol.ImageFound).digest
+
+    async def find_user(self, user: str, sandbox_id: str = "") -> User | None:
+        """A user of the sandbox's image, or without one of the default image, by name or number.
+
+        None for the one that programs have who ask for none. Raises UnknownUser, InvalidArgument,
+        NotFound, SandboxStartFailed.
+        """
+        request = protocol.FindUser(request=self.next_request(), user=user, sandbox_id=sandbox_id or None)
+        return _expect(await self.call(request), protocol.UserFound).user
 
     async def delete_sandbox(self, sandbox_id: str) -> None:
         """End and remove a sandbox. Raises NotFound, SandboxError."""

@@ -30,6 +30,7 @@ class Subject(Protocol):
 
 class _Grant(msgspec.Struct, frozen=True):
     programs: str | tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
 
 
 class _Result(msgspec.Struct, frozen=True):

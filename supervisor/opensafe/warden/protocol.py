@@ -9,7 +9,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
 - Wait, Kill, Signal, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a
   lost run.
-- PauseSandbox, ResumeSandbox, AwaitLost  likewise. FindImage  names the digest of an image.
+- PauseSandbox, ResumeSandbox, AwaitLost  likewise. FindImage  names the digest of an image, FindUser  its users.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - NextBreach  tells what the monitor found.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
@@ -26,7 +26,7 @@ from typing import Annotated, Final
 import msgspec
 
 from opensafe.model.breach import Breach
-from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal
+from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal, User
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
 MAX_PACKET: Final = 512 * 1024
@@ -65,6 +65,14 @@ class FindImage(_Message, frozen=True):
     """Answer: ImageFound."""
 
     template: Name
+
+
+class FindUser(_Message, frozen=True):
+    """A user of a sandbox's image, or without one of a template's, by name or number. Answer: UserFound."""
+
+    user: Annotated[str, msgspec.Meta(max_length=64)]
+    sandbox_id: Id | None = None
+    template: Name = "base"
 
 
 class DeleteSandbox(_Message, frozen=True):
@@ -183,6 +191,7 @@ class NextStep(_Message, frozen=True):
 Request = (
     CreateSandbox
     | FindImage
+    | FindUser
     | DeleteSandbox
     | PauseSandbox
     | ResumeSandbox
@@ -225,6 +234,12 @@ class ImageFound(_Message, frozen=True):
     """The image that the template's name means now."""
 
     digest: str
+
+
+class UserFound(_Message, frozen=True):
+    """The user; None is the one that programs have who ask for none."""
+
+    user: User | None
 
 
 class SandboxState(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,6 +395,7 @@ class Failed(_Message, frozen=True):
 Answer = (
     Done
     | ImageFound
+    | UserFound
     | SandboxMade
     | Sandboxes
     | Lost

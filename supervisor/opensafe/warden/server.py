@@ -32,6 +32,7 @@ FRONT: Final = frozenset(
         protocol.CreateSandbox,
         protocol.DeleteSandbox,
         protocol.FindImage,
+        protocol.FindUser,
         protocol.Kill,
         protocol.ListSandboxes,
         protocol.NextBreach,

@@ -41,8 +41,9 @@ from .checkpoints import Checkpoints
 from .decisions import Decisions
 from .ledger import Ledger
 from .network import namespaces, sockets
-from .sandbox import granted, reconcile
+from .sandbox import granted, reconcile, users
 from .sandbox.control import ControlDriver
+from .sandbox.image import Image
 from .sandbox.layout import Layout
 from .sandbox.lifecycle import Lifecycle
 from .sandbox.limits import Hierarchies
@@ -149,6 +150,8 @@ class Warden:
             case protocol.FindImage():
                 named = await self._lifecycle.images.look_up(request.template)
                 return protocol.ImageFound(request=number, digest=named.digest)
+            case protocol.FindUser():
+                return await self._find_user(request)
             case protocol.Start():
                 return await self._start_program(request, descriptors)
             case protocol.Wait():
@@ -328,6 +331,9 @@ class Warden:
         with self._programs.reserved(launch):
             await self._decisions.settled(request.decision)
             decided = self._decisions.check(request.decision, launch)
+            if launch.user is not None:
+                image = self._image_of(launch.sandbox_id)
+                users.check(image.rootfs, image.digest, launch.user, decided.result.grant.users)
             # As in _create.
             position = self._ledger.append(
                 "start",
@@ -342,12 +348,22 @@ class Warden:
             await self._programs.start(launch, stdin, stdout, stderr, announced=decided.announcement(launch, programs))
         return protocol.Started(request=request.request, exec_id=launch.exec_id)
 
+    async def _find_user(self, request: protocol.FindUser) -> protocol.UserFound:
+        if request.sandbox_id is None:
+            image = await self._lifecycle.images.look_up(request.template)
+        else:
+            image = self._image_of(request.sandbox_id)
+        return protocol.UserFound(request=request.request, user=users.find(image.rootfs, image.digest, request.user))
+
+    def _image_of(self, sandbox_id: str) -> Image:
+        spec = self._lifecycle.get(sandbox_id).spec
+        return self._lifecycle.images.of(spec.template, spec.image_digest)
+
     def _files(self, sandbox_id: str, programs: str | tuple[str, ...]) -> tuple[str, ...] | None:
         """The files of the sandbox's image that a grant covers; None for any."""
         if programs == granted.ANY:
             return None
-        spec = self._lifecycle.get(sandbox_id).spec
-        image = self._lifecycle.images.of(spec.template, spec.image_digest)
+        image = self._image_of(sandbox_id)
         return granted.files(image.rootfs, image.digest, programs)
 
     def _end_helper(self) -> None:

@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from opensafe._proto.v1 import common_pb2 as opensafe_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17opensafe/v1/files.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\\\n\x08\x46ileCall\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nsandbox_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x17\n\x0fwait_for_review\x18\x04 \x01(\x08\"\x80\x01\n\x08\x46ileInfo\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12#\n\x04type\x18\x02 \x01(\x0e\x32\x15.opensafe.v1.FileType\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x0c\n\x04mode\x18\x04 \x01(\r\x12\x15\n\rmtime_unix_ns\x18\x05 \x01(\x03\x12\x0e\n\x06target\x18\x06 \x01(\x0c\"\'\n\x07LeftOut\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0e\n\x06reason\x18\x02 \x01(\t\"d\n\x0fReadFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0e\n\x06length\x18\x04 \x01(\x03\"U\n\x10ReadFileResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x65vent\"[\n\x10WriteFileRequest\x12,\n\x05start\x18\x01 \x01(\x0b\x32\x1b.opensafe.v1.WriteFileStartH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\t\n\x07message\"\xa1\x01\n\x0eWriteFileStart\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04mode\x18\x03 \x01(\r\x12\x0c\n\x04size\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x12\x13\n\x06offset\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08truncate\x18\x07 \x01(\x08\x42\t\n\x07_offset\"r\n\x11WriteFileResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12*\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1a.opensafe.v1.WriteFileDoneH\x00\x42\x07\n\x05\x65vent\"\x0f\n\rWriteFileDone\"l\n\x14ListDirectoryRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\"}\n\x15ListDirectoryResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12&\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x15.opensafe.v1.FileInfo\x12\x13\n\x0bnext_cursor\x18\x03 \x01(\t\"D\n\x0fStatFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\"`\n\x10StatFileResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12#\n\x04info\x18\x02 \x01(\x0b\x32\x15.opensafe.v1.FileInfo\"n\n\x11RemoveFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x11\n\trecursive\x18\x03 \x01(\x08\x12\x13\n\x0bmax_entries\x18\x04 \x01(\x05\"=\n\x12RemoveFileResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"a\n\x0fMoveFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\n\n\x02to\x18\x03 \x01(\t\x12\x0f\n\x07replace\x18\x04 \x01(\x08\";\n\x10MoveFileResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"h\n\x14MakeDirectoryRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04mode\x18\x03 \x01(\r\x12\x0f\n\x07parents\x18\x04 \x01(\x08\"@\n\x15MakeDirectoryResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"]\n\x15WatchDirectoryRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x11\n\trecursive\x18\x03 \x01(\x08\"v\n\x16WatchDirectoryResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12)\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x17.opensafe.v1.FileChangeH\x00\x42\x07\n\x05\x65vent\"h\n\nFileChange\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.opensafe.v1.FileChangeKind\x12\x0c\n\x04path\x18\x02 \x01(\x0c\x12\x11\n\tdirectory\x18\x03 \x01(\x08\x12\x0e\n\x06\x63ookie\x18\x04 \x01(\r\"H\n\x13\x44ownloadTreeRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\"\x80\x01\n\x14\x44ownloadTreeResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12%\n\x04\x64one\x18\x03 \x01(\x0b\x32\x15.opensafe.v1.TreeDoneH\x00\x42\x07\n\x05\x65vent\"]\n\x11UploadTreeRequest\x12-\n\x05start\x18\x01 \x01(\x0b\x32\x1c.opensafe.v1.UploadTreeStartH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\t\n\x07message\"D\n\x0fUploadTreeStart\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\"n\n\x12UploadTreeResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12%\n\x04\x64one\x18\x02 \x01(\x0b\x32\x15.opensafe.v1.TreeDoneH\x00\x42\x07\n\x05\x65vent\"J\n\x08TreeDone\x12&\n\x08left_out\x18\x01 \x03(\x0b\x32\x14.opensafe.v1.LeftOut\x12\x16\n\x0eleft_out_count\x18\x02 \x01(\x03*\xd2\x01\n\x08\x46ileType\x12\x19\n\x15\x46ILE_TYPE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x46ILE_TYPE_REGULAR\x10\x01\x12\x17\n\x13\x46ILE_TYPE_DIRECTORY\x10\x02\x12\x15\n\x11\x46ILE_TYPE_SYMLINK\x10\x03\x12\x12\n\x0e\x46ILE_TYPE_FIFO\x10\x04\x12\x14\n\x10\x46ILE_TYPE_SOCKET\x10\x05\x12\x1e\n\x1a\x46ILE_TYPE_CHARACTER_DEVICE\x10\x06\x12\x1a\n\x16\x46ILE_TYPE_BLOCK_DEVICE\x10\x07*\x87\x03\n\x0e\x46ileChangeKind\x12 \n\x1c\x46ILE_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x46ILE_CHANGE_KIND_WATCHING\x10\x01\x12\x1c\n\x18\x46ILE_CHANGE_KIND_CREATED\x10\x02\x12\x1c\n\x18\x46ILE_CHANGE_KIND_DELETED\x10\x03\x12\x1c\n\x18\x46ILE_CHANGE_KIND_WRITTEN\x10\x04\x12\x1d\n\x19\x46ILE_CHANGE_KIND_MODIFIED\x10\x05\x12\x1f\n\x1b\x46ILE_CHANGE_KIND_ATTRIBUTES\x10\x06\x12\x1f\n\x1b\x46ILE_CHANGE_KIND_MOVED_FROM\x10\x07\x12\x1d\n\x19\x46ILE_CHANGE_KIND_MOVED_TO\x10\x08\x12\x1d\n\x19\x46ILE_CHANGE_KIND_OVERFLOW\x10\t\x12 \n\x1c\x46ILE_CHANGE_KIND_NOT_WATCHED\x10\n\x12\x19\n\x15\x46ILE_CHANGE_KIND_GONE\x10\x0b\x32\xc1\x06\n\x0c\x46ilesService\x12I\n\x08ReadFile\x12\x1c.opensafe.v1.ReadFileRequest\x1a\x1d.opensafe.v1.ReadFileResponse0\x01\x12N\n\tWriteFile\x12\x1d.opensafe.v1.WriteFileRequest\x1a\x1e.opensafe.v1.WriteFileResponse(\x01\x30\x01\x12V\n\rListDirectory\x12!.opensafe.v1.ListDirectoryRequest\x1a\".opensafe.v1.ListDirectoryResponse\x12G\n\x08StatFile\x12\x1c.opensafe.v1.StatFileRequest\x1a\x1d.opensafe.v1.StatFileResponse\x12M\n\nRemoveFile\x12\x1e.opensafe.v1.RemoveFileRequest\x1a\x1f.opensafe.v1.RemoveFileResponse\x12G\n\x08MoveFile\x12\x1c.opensafe.v1.MoveFileRequest\x1a\x1d.opensafe.v1.MoveFileResponse\x12V\n\rMakeDirectory\x12!.opensafe.v1.MakeDirectoryRequest\x1a\".opensafe.v1.MakeDirectoryResponse\x12[\n\x0eWatchDirectory\x12\".opensafe.v1.WatchDirectoryRequest\x1a#.opensafe.v1.WatchDirectoryResponse0\x01\x12U\n\x0c\x44ownloadTree\x12 .opensafe.v1.DownloadTreeRequest\x1a!.opensafe.v1.DownloadTreeResponse0\x01\x12Q\n\nUploadTree\x12\x1e.opensafe.v1.UploadTreeRequest\x1a\x1f.opensafe.v1.UploadTreeResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17opensafe/v1/files.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"\\\n\x08\x46ileCall\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nsandbox_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x17\n\x0fwait_for_review\x18\x04 \x01(\x08\"\x80\x01\n\x08\x46ileInfo\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12#\n\x04type\x18\x02 \x01(\x0e\x32\x15.opensafe.v1.FileType\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x0c\n\x04mode\x18\x04 \x01(\r\x12\x15\n\rmtime_unix_ns\x18\x05 \x01(\x03\x12\x0e\n\x06target\x18\x06 \x01(\x0c\"\'\n\x07LeftOut\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0e\n\x06reason\x18\x02 \x01(\t\"d\n\x0fReadFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0e\n\x06length\x18\x04 \x01(\x03\"U\n\x10ReadFileResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x65vent\"[\n\x10WriteFileRequest\x12,\n\x05start\x18\x01 \x01(\x0b\x32\x1b.opensafe.v1.WriteFileStartH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\t\n\x07message\"\xb0\x01\n\x0eWriteFileStart\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04mode\x18\x03 \x01(\r\x12\x0c\n\x04size\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x12\x13\n\x06offset\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08truncate\x18\x07 \x01(\x08\x12\r\n\x05owner\x18\x08 \x01(\tB\t\n\x07_offset\"r\n\x11WriteFileResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12*\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1a.opensafe.v1.WriteFileDoneH\x00\x42\x07\n\x05\x65vent\"\x0f\n\rWriteFileDone\"l\n\x14ListDirectoryRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\"}\n\x15ListDirectoryResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12&\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x15.opensafe.v1.FileInfo\x12\x13\n\x0bnext_cursor\x18\x03 \x01(\t\"D\n\x0fStatFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\"`\n\x10StatFileResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\x12#\n\x04info\x18\x02 \x01(\x0b\x32\x15.opensafe.v1.FileInfo\"n\n\x11RemoveFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x11\n\trecursive\x18\x03 \x01(\x08\x12\x13\n\x0bmax_entries\x18\x04 \x01(\x05\"=\n\x12RemoveFileResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"a\n\x0fMoveFileRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\n\n\x02to\x18\x03 \x01(\t\x12\x0f\n\x07replace\x18\x04 \x01(\x08\";\n\x10MoveFileResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"w\n\x14MakeDirectoryRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04mode\x18\x03 \x01(\r\x12\x0f\n\x07parents\x18\x04 \x01(\x08\x12\r\n\x05owner\x18\x05 \x01(\t\"@\n\x15MakeDirectoryResponse\x12\'\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.Decision\"]\n\x15WatchDirectoryRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x11\n\trecursive\x18\x03 \x01(\x08\"v\n\x16WatchDirectoryResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12)\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x17.opensafe.v1.FileChangeH\x00\x42\x07\n\x05\x65vent\"h\n\nFileChange\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.opensafe.v1.FileChangeKind\x12\x0c\n\x04path\x18\x02 \x01(\x0c\x12\x11\n\tdirectory\x18\x03 \x01(\x08\x12\x0e\n\x06\x63ookie\x18\x04 \x01(\r\"H\n\x13\x44ownloadTreeRequest\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\"\x80\x01\n\x14\x44ownloadTreeResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12%\n\x04\x64one\x18\x03 \x01(\x0b\x32\x15.opensafe.v1.TreeDoneH\x00\x42\x07\n\x05\x65vent\"]\n\x11UploadTreeRequest\x12-\n\x05start\x18\x01 \x01(\x0b\x32\x1c.opensafe.v1.UploadTreeStartH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\t\n\x07message\"S\n\x0fUploadTreeStart\x12#\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.FileCall\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\"n\n\x12UploadTreeResponse\x12(\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x15.opensafe.v1.DecisionH\x00\x12%\n\x04\x64one\x18\x02 \x01(\x0b\x32\x15.opensafe.v1.TreeDoneH\x00\x42\x07\n\x05\x65vent\"J\n\x08TreeDone\x12&\n\x08left_out\x18\x01 \x03(\x0b\x32\x14.opensafe.v1.LeftOut\x12\x16\n\x0eleft_out_count\x18\x02 \x01(\x03*\xd2\x01\n\x08\x46ileType\x12\x19\n\x15\x46ILE_TYPE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x46ILE_TYPE_REGULAR\x10\x01\x12\x17\n\x13\x46ILE_TYPE_DIRECTORY\x10\x02\x12\x15\n\x11\x46ILE_TYPE_SYMLINK\x10\x03\x12\x12\n\x0e\x46ILE_TYPE_FIFO\x10\x04\x12\x14\n\x10\x46ILE_TYPE_SOCKET\x10\x05\x12\x1e\n\x1a\x46ILE_TYPE_CHARACTER_DEVICE\x10\x06\x12\x1a\n\x16\x46ILE_TYPE_BLOCK_DEVICE\x10\x07*\x87\x03\n\x0e\x46ileChangeKind\x12 \n\x1c\x46ILE_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x46ILE_CHANGE_KIND_WATCHING\x10\x01\x12\x1c\n\x18\x46ILE_CHANGE_KIND_CREATED\x10\x02\x12\x1c\n\x18\x46ILE_CHANGE_KIND_DELETED\x10\x03\x12\x1c\n\x18\x46ILE_CHANGE_KIND_WRITTEN\x10\x04\x12\x1d\n\x19\x46ILE_CHANGE_KIND_MODIFIED\x10\x05\x12\x1f\n\x1b\x46ILE_CHANGE_KIND_ATTRIBUTES\x10\x06\x12\x1f\n\x1b\x46ILE_CHANGE_KIND_MOVED_FROM\x10\x07\x12\x1d\n\x19\x46ILE_CHANGE_KIND_MOVED_TO\x10\x08\x12\x1d\n\x19\x46ILE_CHANGE_KIND_OVERFLOW\x10\t\x12 \n\x1c\x46ILE_CHANGE_KIND_NOT_WATCHED\x10\n\x12\x19\n\x15\x46ILE_CHANGE_KIND_GONE\x10\x0b\x32\xc1\x06\n\x0c\x46ilesService\x12I\n\x08ReadFile\x12\x1c.opensafe.v1.ReadFileRequest\x1a\x1d.opensafe.v1.ReadFileResponse0\x01\x12N\n\tWriteFile\x12\x1d.opensafe.v1.WriteFileRequest\x1a\x1e.opensafe.v1.WriteFileResponse(\x01\x30\x01\x12V\n\rListDirectory\x12!.opensafe.v1.ListDirectoryRequest\x1a\".opensafe.v1.ListDirectoryResponse\x12G\n\x08StatFile\x12\x1c.opensafe.v1.StatFileRequest\x1a\x1d.opensafe.v1.StatFileResponse\x12M\n\nRemoveFile\x12\x1e.opensafe.v1.RemoveFileRequest\x1a\x1f.opensafe.v1.RemoveFileResponse\x12G\n\x08MoveFile\x12\x1c.opensafe.v1.MoveFileRequest\x1a\x1d.opensafe.v1.MoveFileResponse\x12V\n\rMakeDirectory\x12!.opensafe.v1.MakeDirectoryRequest\x1a\".opensafe.v1.MakeDirectoryResponse\x12[\n\x0eWatchDirectory\x12\".opensafe.v1.WatchDirectoryRequest\x1a#.opensafe.v1.WatchDirectoryResponse0\x01\x12U\n\x0c\x44ownloadTree\x12 .opensafe.v1.DownloadTreeRequest\x1a!.opensafe.v1.DownloadTreeResponse0\x01\x12Q\n\nUploadTree\x12\x1e.opensafe.v1.UploadTreeRequest\x1a\x1f.opensafe.v1.UploadTreeResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opensafe.v1.files_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FILETYPE']._serialized_start=2703
-  _globals['_FILETYPE']._serialized_end=2913
-  _globals['_FILECHANGEKIND']._serialized_start=2916
-  _globals['_FILECHANGEKIND']._serialized_end=3307
+  _globals['_FILETYPE']._serialized_start=2748
+  _globals['_FILETYPE']._serialized_end=2958
+  _globals['_FILECHANGEKIND']._serialized_start=2961
+  _globals['_FILECHANGEKIND']._serialized_end=3352
   _globals['_FILECALL']._serialized_start=66
   _globals['_FILECALL']._serialized_end=158
   _globals['_FILEINFO']._serialized_start=161
@@ -49,49 +49,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WRITEFILEREQUEST']._serialized_start=521
   _globals['_WRITEFILEREQUEST']._serialized_end=612
   _globals['_WRITEFILESTART']._serialized_start=615
-  _globals['_WRITEFILESTART']._serialized_end=776
-  _globals['_WRITEFILERESPONSE']._serialized_start=778
-  _globals['_WRITEFILERESPONSE']._serialized_end=892
-  _globals['_WRITEFILEDONE']._serialized_start=894
-  _globals['_WRITEFILEDONE']._serialized_end=909
-  _globals['_LISTDIRECTORYREQUEST']._serialized_start=911
-  _globals['_LISTDIRECTORYREQUEST']._serialized_end=1019
-  _globals['_LISTDIRECTORYRESPONSE']._serialized_start=1021
-  _globals['_LISTDIRECTORYRESPONSE']._serialized_end=1146
-  _globals['_STATFILEREQUEST']._serialized_start=1148
-  _globals['_STATFILEREQUEST']._serialized_end=1216
-  _globals['_STATFILERESPONSE']._serialized_start=1218
-  _globals['_STATFILERESPONSE']._serialized_end=1314
-  _globals['_REMOVEFILEREQUEST']._serialized_start=1316
-  _globals['_REMOVEFILEREQUEST']._serialized_end=1426
-  _globals['_REMOVEFILERESPONSE']._serialized_start=1428
-  _globals['_REMOVEFILERESPONSE']._serialized_end=1489
-  _globals['_MOVEFILEREQUEST']._serialized_start=1491
-  _globals['_MOVEFILEREQUEST']._serialized_end=1588
-  _globals['_MOVEFILERESPONSE']._serialized_start=1590
-  _globals['_MOVEFILERESPONSE']._serialized_end=1649
-  _globals['_MAKEDIRECTORYREQUEST']._serialized_start=1651
-  _globals['_MAKEDIRECTORYREQUEST']._serialized_end=1755
-  _globals['_MAKEDIRECTORYRESPONSE']._serialized_start=1757
-  _globals['_MAKEDIRECTORYRESPONSE']._serialized_end=1821
-  _globals['_WATCHDIRECTORYREQUEST']._serialized_start=1823
-  _globals['_WATCHDIRECTORYREQUEST']._serialized_end=1916
-  _globals['_WATCHDIRECTORYRESPONSE']._serialized_start=1918
-  _globals['_WATCHDIRECTORYRESPONSE']._serialized_end=2036
-  _globals['_FILECHANGE']._serialized_start=2038
-  _globals['_FILECHANGE']._serialized_end=2142
-  _globals['_DOWNLOADTREEREQUEST']._serialized_start=2144
-  _globals['_DOWNLOADTREEREQUEST']._serialized_end=2216
-  _globals['_DOWNLOADTREERESPONSE']._serialized_start=2219
-  _globals['_DOWNLOADTREERESPONSE']._serialized_end=2347
-  _globals['_UPLOADTREEREQUEST']._serialized_start=2349
-  _globals['_UPLOADTREEREQUEST']._serialized_end=2442
-  _globals['_UPLOADTREESTART']._serialized_start=2444
-  _globals['_UPLOADTREESTART']._serialized_end=2512
-  _globals['_UPLOADTREERESPONSE']._serialized_start=2514
-  _globals['_UPLOADTREERESPONSE']._serialized_end=2624
-  _globals['_TREEDONE']._serialized_start=2626
-  _globals['_TREEDONE']._serialized_end=2700
-  _globals['_FILESSERVICE']._serialized_start=3310
-  _globals['_FILESSERVICE']._serialized_end=4143
+  _globals['_WRITEFILESTART']._serialized_end=791
+  _globals['_WRITEFILERESPONSE']._serialized_start=793
+  _globals['_WRITEFILERESPONSE']._serialized_end=907
+  _globals['_WRITEFILEDONE']._serialized_start=909
+  _globals['_WRITEFILEDONE']._serialized_end=924
+  _globals['_LISTDIRECTORYREQUEST']._serialized_start=926
+  _globals['_LISTDIRECTORYREQUEST']._serialized_end=1034
+  _globals['_LISTDIRECTORYRESPONSE']._serialized_start=1036
+  _globals['_LISTDIRECTORYRESPONSE']._serialized_end=1161
+  _globals['_STATFILEREQUEST']._serialized_start=1163
+  _globals['_STATFILEREQUEST']._serialized_end=1231
+  _globals['_STATFILERESPONSE']._serialized_start=1233
+  _globals['_STATFILERESPONSE']._serialized_end=1329
+  _globals['_REMOVEFILEREQUEST']._serialized_start=1331
+  _globals['_REMOVEFILEREQUEST']._serialized_end=1441
+  _globals['_REMOVEFILERESPONSE']._serialized_start=1443
+  _globals['_REMOVEFILERESPONSE']._serialized_end=1504
+  _globals['_MOVEFILEREQUEST']._serialized_start=1506
+  _globals['_MOVEFILEREQUEST']._serialized_end=1603
+  _globals['_MOVEFILERESPONSE']._serialized_start=1605
+  _globals['_MOVEFILERESPONSE']._serialized_end=1664
+  _globals['_MAKEDIRECTORYREQUEST']._serialized_start=1666
+  _globals['_MAKEDIRECTORYREQUEST']._serialized_end=1785
+  _globals['_MAKEDIRECTORYRESPONSE']._serialized_start=1787
+  _globals['_MAKEDIRECTORYRESPONSE']._serialized_end=1851
+  _globals['_WATCHDIRECTORYREQUEST']._serialized_start=1853
+  _globals['_WATCHDIRECTORYREQUEST']._serialized_end=1946
+  _globals['_WATCHDIRECTORYRESPONSE']._serialized_start=1948
+  _globals['_WATCHDIRECTORYRESPONSE']._serialized_end=2066
+  _globals['_FILECHANGE']._serialized_start=2068
+  _globals['_FILECHANGE']._serialized_end=2172
+  _globals['_DOWNLOADTREEREQUEST']._serialized_start=2174
+  _globals['_DOWNLOADTREEREQUEST']._serialized_end=2246
+  _globals['_DOWNLOADTREERESPONSE']._serialized_start=2249
+  _globals['_DOWNLOADTREERESPONSE']._serialized_end=2377
+  _globals['_UPLOADTREEREQUEST']._serialized_start=2379
+  _globals['_UPLOADTREEREQUEST']._serialized_end=2472
+  _globals['_UPLOADTREESTART']._serialized_start=2474
+  _globals['_UPLOADTREESTART']._serialized_end=2557
+  _globals['_UPLOADTREERESPONSE']._serialized_start=2559
+  _globals['_UPLOADTREERESPONSE']._serialized_end=2669
+  _globals['_TREEDONE']._serialized_start=2671
+  _globals['_TREEDONE']._serialized_end=2745
+  _globals['_FILESSERVICE']._serialized_start=3355
+  _globals['_FILESSERVICE']._serialized_end=4188
 # @@protoc_insertion_point(module_scope)

@@ -270,6 +270,7 @@ class WriteFileStart(_message.Message):
     SHA256_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     mode: _builtins.int
     """0: 0644."""
@@ -280,6 +281,10 @@ class WriteFileStart(_message.Message):
     """Set: the bytes go into the file from here on; the file is not replaced."""
     truncate: _builtins.bool
     """With offset: the file ends behind them."""
+    owner: _builtins.str
+    """Write as this user of the image, by name or number, whose the file is then; empty: as the sandbox's own. Not with
+    offset.
+    """
     @_builtins.property
     def call(self) -> Global___FileCall: ...
     def __init__(
@@ -292,10 +297,11 @@ class WriteFileStart(_message.Message):
         sha256: _builtins.str = ...,
         offset: _builtins.int | None = ...,
         truncate: _builtins.bool = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_offset", b"_offset", "call", b"call", "offset", b"offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_offset", b"_offset", "call", b"call", "mode", b"mode", "offset", b"offset", "path", b"path", "sha256", b"sha256", "size", b"size", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_offset", b"_offset", "call", b"call", "mode", b"mode", "offset", b"offset", "owner", b"owner", "path", b"path", "sha256", b"sha256", "size", b"size", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__offset: _TypeAlias = _typing.Literal["offset"]  # noqa: Y015
     _WhichOneofArgType__offset: _TypeAlias = _typing.Literal["_offset", b"_offset"]  # noqa: Y015
@@ -557,10 +563,13 @@ class MakeDirectoryRequest(_message.Message):
     PATH_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     PARENTS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     mode: _builtins.int
     """0: 0755."""
     parents: _builtins.bool
+    owner: _builtins.str
+    """As in WriteFileStart."""
     @_builtins.property
     def call(self) -> Global___FileCall: ...
     def __init__(
@@ -570,10 +579,11 @@ class MakeDirectoryRequest(_message.Message):
         path: _builtins.str = ...,
         mode: _builtins.int = ...,
         parents: _builtins.bool = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "mode", b"mode", "parents", b"parents", "path", b"path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "mode", b"mode", "owner", b"owner", "parents", b"parents", "path", b"path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -764,7 +774,10 @@ class UploadTreeStart(_message.Message):
 
     CALL_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     path: _builtins.str
+    owner: _builtins.str
+    """As in WriteFileStart, of all that is unpacked."""
     @_builtins.property
     def call(self) -> Global___FileCall: ...
     def __init__(
@@ -772,10 +785,11 @@ class UploadTreeStart(_message.Message):
         *,
         call: Global___FileCall | None = ...,
         path: _builtins.str = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "path", b"path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "owner", b"owner", "path", b"path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,10 +1,10 @@
 """Runners that wait: started before their call is known, so that no call pays for its runner and its filter.
 
-At most one waits in a sandbox, for a call of the default profile without a terminal; any other call gets a runner of
-its own. What waits has its identities and its filter, and sleeps in the read of one packet (native/guest/command.h).
-Its child has the programs' uid by then. A program of the same sandbox can thus kill it, as it can kill any other
-program of that sandbox, but can neither open nor trace it. One that was killed is discarded, and its place stays
-empty until the next call has ended, so that this is no loop that a guest can drive.
+At most one waits in a sandbox, for a call of the default profile and user without a terminal; any other call gets a
+runner of its own. What waits has its identities and its filter, and sleeps in the read of one packet
+(native/guest/command.h). Its child has the programs' uid by then. A program of the same sandbox can thus kill it, as it
+can kill any other program of that sandbox, but can neither open nor trace it. One that was killed is discarded, and its
+place stays empty until the next call has ended, so that this is no loop that a guest can drive.
 """
 
 import asyncio
@@ -84,7 +84,8 @@ class Ahead:
 
     def take(self, launch: Launch, container: str) -> tuple[Waiting, bytes] | None:
         """The one that can run this launch, and what to send it."""
-        if launch.profile != _PROFILE or launch.terminal is not None or container not in self._waiting:
+        plain = launch.profile == _PROFILE and launch.terminal is None and launch.user is None
+        if not plain or container not in self._waiting:
             return None
         packet = runner.packet(launch)
         if packet is None or not self._waiting[container].alive():

@@ -294,7 +294,7 @@ async def _signal(connection: Connection, sandbox_id: str, pid: int, number: int
 
 
 #: Bit numbers of linux/capability.h for those that a runner may be given.
-_CAPABILITY_BIT: Final = {"CAP_SETGID": 6, "CAP_SETUID": 7}
+_CAPABILITY_BIT: Final = {"CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_SETPCAP": 8}
 
 
 def _capabilities(names: Sequence[str]) -> dict[str, int]:

@@ -10,9 +10,10 @@ import msgspec
 
 from ...config import Paths
 from ...errors import HostUnsuitable
+from ...model.sandbox import OWN_UID
 
 #: The command's user in the guest. It owns /workspace.
-COMMAND_UID: Final = 1000
+COMMAND_UID: Final = OWN_UID
 COMMAND_GID: Final = 1000
 #: PID 1 and, once it has started its command, the runner: not to be signalled by the command.
 SUPERVISOR_UID: Final = 990

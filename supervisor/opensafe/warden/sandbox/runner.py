@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...model.sandbox import Launch
+from ...model.sandbox import Launch, User
 from . import layout
 from .driver import GuestProgram
 
@@ -30,7 +30,7 @@ def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, fi
         descriptors[FILTER_FD] = filtered
     if launch.terminal is not None:
         options += ["--terminal-fd", TERMINAL_FD]
-    return _program([*options, *_command(launch)], _environment(launch), descriptors)
+    return _program([*options, *_command(launch)], _environment(launch), descriptors, launch.user)
 
 
 def waiting_program(streams: Mapping[int, int], *, report: int, filtered: int, command: int) -> GuestProgram:
@@ -49,10 +49,13 @@ def packet(launch: Launch) -> bytes | None:
     return whole if len(whole) <= _PACKET_MAX else None
 
 
-def _program(options: list[object], env: tuple[str, ...], descriptors: Mapping[int, int]) -> GuestProgram:
-    identity = {
-        "--uid": layout.COMMAND_UID,
-        "--gid": layout.COMMAND_GID,
+def _program(
+    options: list[object], env: tuple[str, ...], descriptors: Mapping[int, int], user: User | None = None
+) -> GuestProgram:
+    identity: dict[str, object] = {
+        "--uid": user.uid if user else layout.COMMAND_UID,
+        "--gid": user.gid if user else layout.COMMAND_GID,
+        **({"--groups": ",".join(map(str, user.groups))} if user and user.groups else {}),
         "--runner-uid": layout.SUPERVISOR_UID,
         "--report-fd": REPORT_FD,
     }
@@ -61,7 +64,8 @@ def _program(options: list[object], env: tuple[str, ...], descriptors: Mapping[i
         argv=(f"{layout.GUEST_TOOLS}/run", *(str(word) for word in (*words, *options))),
         env=env,
         cwd="/",
-        capabilities=("CAP_SETGID", "CAP_SETUID"),
+        # The last empties the bounding set, of which an execve gives uid 0 all that is there.
+        capabilities=("CAP_SETGID", "CAP_SETUID", *(("CAP_SETPCAP",) if user and user.uid == 0 else ())),
         descriptors=descriptors,
     )
 
