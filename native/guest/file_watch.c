@@ -25,7 +25,8 @@ enum {
 /* One watched directory, by the number that the kernel gave it. */
 struct watched {
     int descriptor;
-    int parent; /* index, NO_PARENT for the root */
+    int parent;   /* index, NO_PARENT for the root */
+    bool leaving; /* its old name is gone, and no new one was seen */
     char name[NAME_SIZE];
 };
 
@@ -115,8 +116,36 @@ static long add(struct watch *watch, int fd, int parent, const char *name) {
     struct watched *item = &watch->item[at];
     item->descriptor = (int)result;
     item->parent = parent;
+    item->leaving = false;
     memcpy(item->name, name, strlen(name) + 1);
     return at;
+}
+
+static bool lies_in(const struct watch *watch, int at, int top) {
+    for (unsigned steps = 0; at >= 0 && at != top && steps <= WATCHES_MAX; steps++) {
+        at = watch->item[at].parent;
+    }
+    return at == top;
+}
+
+/* A directory that left the tree is watched no more, nor is what lies in it. */
+static void forget(struct watch *watch, int top) {
+    for (unsigned i = 0; i < watch->count; i++) {
+        struct watched *item = &watch->item[i];
+        if (item->descriptor != GONE && lies_in(watch, (int)i, top)) {
+            sys_call(__NR_inotify_rm_watch, watch->inotify, item->descriptor, 0, 0, 0, 0);
+            item->descriptor = GONE;
+        }
+    }
+}
+
+static void mark_leaving(struct watch *watch, int parent, const char *name) {
+    for (unsigned i = 0; i < watch->count; i++) {
+        struct watched *item = &watch->item[i];
+        if (item->descriptor != GONE && item->parent == parent && strcmp(item->name, name) == 0) {
+            item->leaving = true;
+        }
+    }
 }
 
 static long watch_below(struct watch *watch, int fd, int at, unsigned depth);
@@ -193,6 +222,10 @@ static long handle(struct watch *watch, const struct inotify_event *event) {
     if (event->mask & IN_IGNORED) {
         watch->item[at].descriptor = GONE; /* what lay in it is gone as well */
     }
+    /* The third word on a move, after its old and its new name. */
+    if (event->mask & IN_MOVE_SELF && watch->item[at].leaving) {
+        forget(watch, at);
+    }
     if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)) {
         return watch->item[at].parent == NO_PARENT;
     }
@@ -202,6 +235,9 @@ static long handle(struct watch *watch, const struct inotify_event *event) {
         return 0;
     }
     bool directory = (event->mask & IN_ISDIR) != 0;
+    if (directory && event->mask & IN_MOVED_FROM) {
+        mark_leaving(watch, at, name);
+    }
     long result = tell(letter, event->cookie, directory ? 'd' : 'f', path);
     if (result < 0 || !directory || !watch->request->recursive ||
         !(event->mask & (IN_CREATE | IN_MOVED_TO))) {

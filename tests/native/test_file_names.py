@@ -379,6 +379,37 @@ def test_watch_follows_into_directories_old_and_new(watch, tree):
     seen.until(b"d", b"f", b"moved/deep/file")
 
 
+def test_watch_tells_nothing_of_a_directory_that_left(watch, tree):
+    """Nor of what lies in it; where it comes back it is watched again, and all that it holds then is told."""
+    outside = tree.parent / "outside"
+    (tree / "dir" / "deep").mkdir()
+    (tree / "stays" / "deep").mkdir(parents=True)
+    seen = watch("--recursive")
+    (tree / "dir").rename(outside / "left")
+    for directory in (outside / "left", outside / "left" / "deep", tree / "stays" / "deep"):
+        (directory / "later").touch()
+    (tree / "mark").touch()
+    told = seen.until(b"c", b"f", b"mark")
+    assert (b"f", b"d", b"dir") in told
+    assert (b"c", b"f", b"stays/deep/later") in told  # the twin
+    assert [path for _, _, path in told if b"dir/" in path] == []
+    (outside / "left").rename(tree / "back")
+    seen.until(b"c", b"f", b"back/deep/later")
+    (tree / "back" / "deep" / "new").touch()
+    seen.until(b"c", b"f", b"back/deep/new")
+
+
+def test_watch_has_room_for_others_where_a_directory_left(watch, tree):
+    seen = watch("--recursive", "--max", "2")
+    (tree / "dir").rename(tree.parent / "outside" / "left")
+    (tree / "fresh").mkdir()
+    (tree / "fresh" / "file").touch()
+    told = seen.until(b"c", b"f", b"fresh/file")
+    assert not [event for event in told if event[0] == b"x"]
+    (tree / "one-too-many").mkdir()
+    seen.until(b"x", b"d", b"one-too-many")
+
+
 def test_watch_never_leaves_by_a_link(watch, tree):
     seen = watch("--recursive")
     (tree.parent / "outside" / "hidden").touch()

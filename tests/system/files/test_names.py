@@ -218,6 +218,22 @@ async def test_watch_tells_what_happens_and_ends_with_its_reader(files, daemon, 
             await asyncio.sleep(0.01)
 
 
+async def test_watch_tells_nothing_of_a_directory_that_left(files):
+    await files.mkdir("d/in", parents=True)
+    async with contextlib.aclosing(files.watch("d", recursive=True)) as changes:
+        assert (await anext(changes)).kind == "watching"
+        await files.move("d/in", "out")
+        await files.write("out/later", b"1")
+        await files.write("d/mark", b"1")
+        seen = [await anext(changes)]
+        while seen[-1].path != b"mark":
+            seen.append(await anext(changes))
+        assert [(one.kind, one.path) for one in seen[:-1] if not one.path.startswith(b".")] == [("moved_from", b"in")]
+        await files.move("out", "d/back")
+        while seen[-1].path != b"back/later":
+            seen.append(await anext(changes))
+
+
 async def test_watch_ends_when_its_directory_does(files):
     await files.mkdir("d")
     kinds = []
