@@ -26,6 +26,7 @@ _PLAIN_VALUE: Final = re.compile(
 _TEMPORARY: Final = re.compile(
     rb"\$\(mktemp(?: -d)?(?: (?:-t )?(?:/tmp/[\w-]+\.?|(?<=-t )[\w-]+\.?)X{3,}[\w.]*)?\)|`mktemp(?: -d)?`"
 )
+_ECHOES: Final = re.compile(rb"(?:\$\(|`)\s*(?:echo|printf) ")
 MAX_ITEMS: Final = 64
 
 _TEMPORARY_FILE: Final = Word("/tmp/tmp.XXXXXXXXXX")  # noqa: S108  what a program will print, not opened here
@@ -51,6 +52,8 @@ class Assignments(Names):
         self.is_bash = is_bash
         self.root: Node | None = None
         self.told = False
+        self._naming = False
+        self._waiting: list[tuple[Node, str]] = []
         self._shown: Sequence[Word] | None = None
         self._walk = walk
         self._via = via
@@ -59,6 +62,17 @@ class Assignments(Names):
         self._uncalled: dict[str, Node] = {}
         self._within: list[str] = []
         self._running: list[str] = []
+
+    def behind(self, node: Node, position: str) -> None:
+        """Walk a statement once the one that is being read is through."""
+        self._waiting.append((node, position))
+
+    def echoed(self, node: Node) -> str | None:
+        """The one word that the substitution met last prints, where `echo` or `printf` prints it as it stands."""
+        shown, inner = self._shown, node.named_children
+        if self._naming or not shown or len(shown) != 1 or _ECHOES.match(self.source, node.start_byte) is None:
+            return None
+        return shown[0].fixed() if len(inner) == 1 and inner[0].type == "command" else None
 
     def doubt(self, reason: str) -> None:
         self._collector.doubt(reason)

@@ -42,11 +42,16 @@ _CLEANS_UP: Final = re.compile(
 _SHEBANG: Final = re.compile(r"#! ?(?:/usr/bin/env (?:-S )?|(?:/usr)?/bin/)([\w.]+)")
 _SHELLS: Final = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh", ".", "source"})
 _SHOWN: Final = re.compile(f"{NUMBER}|{TOLD}")
+_HOLES: Final = re.compile(rf"{HOLE}[\x01\x02\n]?")
 #: Programs that show what files, git or the system say, and make nothing else of it.
 _SHOWS: Final = frozenset(
     {"awk", "basename", "cat", "cut", "date", "dirname", "egrep", "fgrep", "git", "grep", "head", "hostname", "id",
      "jq", "ls", "nproc", "pwd", "realpath", "sed", "sort", "stat", "tail", "tr", "uname", "uniq", "wc", "whoami", "yq"}
 )  # fmt: skip
+_FED_TEXTS: Final = frozenset({"ed", "ex", "gmake", "make", "vi", "vim"})
+_RECIPE: Final = re.compile(r"^\t[@+-]*([^\n]+)", re.MULTILINE)
+_BANG: Final = re.compile(r"^\s*(?:[0-9,$%.]*[rw]\s*)?!\s*([^\n]+)", re.MULTILINE)
+_POOL: Final = re.compile(r"stratum[12]?\+[a-z]+://[\w.-]+(?::[0-9]{1,5})?")
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
 
@@ -103,6 +108,7 @@ class Collector:
         self.feed: Sequence[Word] | None = None
         self.printed: Sequence[Word] | None = None
         self.numeric: Callable[[str], bool] = lambda _: False
+        self.home: Callable[[], Word | None] = lambda: None
         self._parse = parse
         self.deferred: list[tuple[Word, str, tuple[str, ...]]] = []
         self._stack: list[tuple[str, ...]] = []
@@ -209,10 +215,19 @@ class Collector:
         elif self._is_numbered(word.text, role):
             self._file(role, Word(word.text.replace(NUMBER, "*"), glob=True), who)
         elif HOLE in word.text:
-            if not word.text.startswith("/dev/fd/") and (role == "delete" or not self._scripts):
+            if word.text.startswith("/dev/fd/"):
+                return
+            if role == "delete" or not self._scripts:
                 self.doubt(f"{who} may {role} a path that is not known before the run")
+            if "/" in word.text[1:].partition(HOLE)[0] and word.text[0] != HOLE and role != "text":
+                self._around(role, _HOLES.sub("*", word.text), who)
         elif word.text and (word.text != "-" or role == "delete"):
             self._file(role, word, who)
+
+    def _around(self, role: str, pattern: str, who: str) -> None:
+        """Where a path that is not known lies, beside the doubt: what it may name there, as `/proc/$p/environ`."""
+        if role != "delete" or not re.match(r"(?!/)|/(?:workspace|tmp)/", pattern):
+            self._file(role, Word(pattern, glob=True), who)
 
     def _is_numbered(self, text: str, role: str) -> bool:
         """Whether all that is not known of a path is a number in it: what files and git show may lead anywhere."""
@@ -222,7 +237,8 @@ class Collector:
         text = word.text
         found = _SOCKET.match(text)
         if found:
-            self._host(Word(f"{found[2]}:{found[3]}"), found[1], who)
+            port = f":{found[3]}" if found[3].isalnum() else ""
+            self._host(Word(found[2] + port), found[1], who)
             return
         if text[0] != "/" and self.cwds is None:
             self.doubt(f"{who} may {role} beneath a directory that is not known before the run")
@@ -293,6 +309,7 @@ class Collector:
         else:
             judge_builtin(program, words, self)
         self._used = {}
+        self._pools(simple)
         if "/" in name:
             self._runs_file(program, self.paths(words[:1]), simple)
         if self.made.runs_around(program):
@@ -318,6 +335,8 @@ class Collector:
         fed = any(op[:2] == "<<" for op, _, _ in simple.redirects)
         if runs_code(program) and (doubtful or (fed and not reads_here(program, words[1:]))):
             self._code(simple, program)
+        if fed and program in _FED_TEXTS:
+            self._fed_text(simple, program)
         self._runs_file(program, self._used.get("text", ()), simple)
         self._follow(program, simple)
         self.printed = self.feed if passes_on(program, words[1:]) else printed(program, words[1:])
@@ -429,6 +448,15 @@ class Collector:
                 else:
                     self.use(use, program)
 
+    def _fed_text(self, simple: Simple, program: str) -> None:
+        """The shell's lines of a here-document for make (recipes) or an editor (`!`)."""
+        text = "".join(to.text for op, _, to in simple.redirects if op[:2] == "<<" and to is not None)
+        lines = _RECIPE.findall(text) if program in ("gmake", "make") else _BANG.findall(text)
+        if lines and program not in ("gmake", "make"):
+            self.doubt(f"{program}: an editor with a command")
+        for line in lines[:_MAX_DEPTH]:
+            self._script(Word(line), simple.position, (*simple.via, program))
+
     def _script(self, script: Word, position: str, via: tuple[str, ...]) -> None:
         if HOLE in script.text or script.glob:
             self.doubt(f"{via[-1]} runs a text that is not known before the run")
@@ -464,6 +492,13 @@ class Collector:
             )
         )
 
+    def _pools(self, simple: Simple) -> None:
+        """Mining pools in a text that is written, as in a miner's settings."""
+        for word in [*simple.words[1:], *(to for _, _, to in simple.redirects if to is not None)]:
+            if "stratum" in word.text:
+                for pool in _POOL.findall(word.text)[:_MAX_DEPTH]:
+                    self._host(Word(pool), None, "a pool's address")
+
     def _host(self, word: Word, scheme: str | None, who: str) -> None:
         text = word.text
         if HOLE in text:
@@ -496,7 +531,7 @@ class Collector:
         if program == "popd" or (program == "pushd" and not operands):
             moved, self._stack = None, []
         elif not operands:
-            moved = self._moved(Word("~"))
+            moved = self._moved(self.home() or Word("~"))
         else:
             moved = None if operands[0].text[:1] in ("-", "+") or len(operands) > 1 else self._moved(operands[0])
         if program == "pushd" and not self.repeats and self.cwds is not None:

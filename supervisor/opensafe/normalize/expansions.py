@@ -53,9 +53,10 @@ _FILTERED: Final = re.compile(
     r"(echo|basename) \"\$\{?([A-Za-z_]\w*)(?:%%?[.\w*]+)?\}?\"(?: \.\w+)?"
     r"(?: \| (?:tr '?[\w:\[\] -]+'? '?[\w:\[\]]+'?|cut -d ?'?[._-]'? -f ?\d|sed '?s/[^/']*/[\w&-]*/g?'?))*"
 )
+_DIRNAME: Final = re.compile(r"dirname \"?\$\{?([A-Za-z_]\w*)\}?\"?")
 _GLOB: Final = re.compile(r"[*?\[]")
 #: A pattern of files of one directory whose names begin or end alike, as `src/*.c`.
-_NAMED: Final = re.compile(r"(?:[\w.-]+/)*[\w.-]*\*[\w.-]*")
+_NAMED: Final = re.compile(r"/?(?:[\w.-]+/)*[\w.-]*(?:\*|\?|\[[\w-]+\]\*?)[\w.-]*")
 _MAX_CUT: Final = 256
 _KINDS: Final = frozenset(
     {"command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion"}
@@ -227,13 +228,18 @@ def counts(node: Node, scope: Scope) -> bool:
 def printed_name(node: Node, scope: Scope) -> Word | None:
     """What a command substitution prints: a known directory, or one name that has no slash and no dash in front."""
     source = _text(node, scope)
-    inner = source[2:-1].strip() if source.startswith("$(") else ""
+    inner = source[2 if source.startswith("$(") else 1 : -1].strip()
     if scope.redefines or not inner or len(inner) > 64 or ".." in inner:
         return None
     if inner == "pwd":
         return scope.lookup("PWD")
     if inner == "git rev-parse --show-toplevel":
         return Word("/workspace")
+    above = _DIRNAME.fullmatch(inner)
+    if above is not None:
+        value = scope.lookup(above[1])
+        place = value.fixed() if value is not None else None
+        return Word(place.rstrip("/").rpartition("/")[0] or "/") if place and place[0] == "/" else None
     filtered = _FILTERED.fullmatch(inner)
     if filtered is not None:
         value = scope.lookup(filtered[2])

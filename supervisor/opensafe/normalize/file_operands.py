@@ -77,10 +77,13 @@ def make(args: Sequence[Word]) -> Iterator[Use]:
     known = _MAKE
     parsed = read_options(args, known)
     yield from parsed.uses(known)
+    staged = any(word.text.startswith("DESTDIR=") for word in parsed.operands)
     for word in parsed.operands:
         name, equals, value = word.text.partition("=")
         if equals and (_MAKE_RUNS.match(name) or re.search(r"[`]|\$[({]", value) or name[-1:] == "!"):
             yield Use("doubt", Word("make with a variable that may run a command"))
+        elif value and (name == "DESTDIR" or (name.lower() == "prefix" and not staged)):
+            yield Use("write", word.part(value))
         elif equals and changes_behaviour(name.rstrip(":+?"), word.part(value).fixed()):
             yield Use("doubt", Word(f"make with the variable {name[:40]}"))
 

@@ -1,5 +1,6 @@
 """find: its starting points, the expression by a positive list, and what its `-exec` runs."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -92,6 +93,8 @@ _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _ACTIONS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
 _CHOICES: Final = frozenset({"-o", "-or", ",", "!", "-not", "("})
 _MAX_ROOTS: Final = 16
+#: Roots whose patterns say at which depth a name counts (`/proc/*/environ`).
+_OF_SYSTEM: Final = re.compile(r"/(?!workspace\b|tmp\b|\0)")
 
 
 def find(args: Sequence[Word]) -> Iterator[Use]:
@@ -138,6 +141,7 @@ def find_items(args: Sequence[Word]) -> list[Word]:
     if any(HOLE in name for name in names):
         return roots
     named = [root.part(f"{root.text}/{name}") for root in roots if root.known for name in names]
+    named += [root.part(f"{root.text}/*/{name}") for root in roots if _OF_SYSTEM.match(root.text) for name in names]
     restricted = _CHOICES.isdisjoint(texts) or _each_named(texts[:acts])
     if names and restricted and all(root.known for root in roots):
         return named

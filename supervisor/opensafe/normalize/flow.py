@@ -44,7 +44,7 @@ class Flow(Assignments):
     def _expression(self, node: Node) -> None:
         raise NotImplementedError
 
-    def _branches(self, node: Node) -> None:
+    def _branches(self, node: Node, position: str) -> None:
         """`if`, `elif`, `else`: each branch may or may not run, so their directories are joined."""
         collector = self._collector
         before = collector.cwds
@@ -54,12 +54,12 @@ class Flow(Assignments):
             if child.is_named:
                 if child.type in ("elif_clause", "else_clause"):
                     collector.cwds = before
-                self.statement(child, "condition")
+                self.statement(child, position)
                 joined = join(joined, collector.cwds)
         collector.forget_directories(stack)
         collector.cwds = joined
 
-    def _loop(self, node: Node) -> None:
+    def _loop(self, node: Node, position: str) -> None:
         collector = self._collector
         before = collector.cwds
         collector.repeats += 1
@@ -70,7 +70,7 @@ class Flow(Assignments):
                         self._counting(child)
         for child in node.children:
             if child.is_named and (child.type in ("do_group", "compound_statement") or node.type == "while_statement"):
-                self.statement(child, "condition")
+                self.statement(child, position)
         collector.repeats -= 1
         self._settle(before)
 
@@ -87,7 +87,7 @@ class Flow(Assignments):
             collector.cwds = None
             collector.doubt("a loop changes the directory")
 
-    def _for(self, node: Node) -> None:
+    def _for(self, node: Node, position: str) -> None:
         """`for x in …`: the body is walked once for each value where all are known."""
         body = node.child_by_field_name("body")
         variable = node.child_by_field_name("variable")
@@ -117,14 +117,14 @@ class Flow(Assignments):
         for value in values if usable else [UNKNOWN]:
             if usable:
                 self._known[name] = value
-            self.statement(body, "condition")
+            self.statement(body, position)
         for inner in (name, *self._within):
             self._known[inner] = UNKNOWN
         self._within = outer
         collector.repeats -= 1
         self._settle(before)
 
-    def _case(self, node: Node) -> None:
+    def _case(self, node: Node, position: str) -> None:
         collector = self._collector
         before = joined = collector.cwds
         for child in node.children:
@@ -133,7 +133,7 @@ class Flow(Assignments):
                 patterns = child.children_by_field_name("value")
                 for pattern in patterns:
                     self._expression(pattern)
-                self.statements([part for part in child.children if part not in patterns], "condition", whole=False)
+                self.statements([part for part in child.children if part not in patterns], position, whole=False)
                 joined = join(joined, collector.cwds)
             elif child.is_named:
                 read_words(child, self)

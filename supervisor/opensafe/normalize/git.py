@@ -7,6 +7,7 @@ verbs for a full table of each: what is held here is each option by which git ru
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from .network_operands import remote_of
@@ -338,6 +339,19 @@ def _placed(use: Use, place: str) -> Use:
     return use._replace(word=use.word.part(f"{place}/{text}"))
 
 
+def _brought(verb: str, rest: Sequence[Word], operands: Sequence[Word]) -> Iterator[Use]:
+    """The files that come from another commit: what they hold is not what was reviewed here."""
+    texts = [word.text for word in rest]
+    if verb == "restore":
+        if any(re.match(r"-s|--source", text) for text in texts):
+            sources = [value.text for option, value in pairwise(rest) if option.text in ("-s", "--source")]
+            yield from (Use("write", word) for word in operands if word.text not in sources)
+    elif "--" in texts[1:]:
+        at = texts.index("--")
+        if texts[at - 1][:1] != "-" and texts[at - 1] != "HEAD":
+            yield from (Use("write", word) for word in rest[at + 1 :])
+
+
 def _verb(verb: str, rest: Sequence[Word], operands: Sequence[Word]) -> Iterator[Use]:
     if verb in _REMOTE:
         for word in operands:
@@ -360,6 +374,8 @@ def _verb(verb: str, rest: Sequence[Word], operands: Sequence[Word]) -> Iterator
             yield from (
                 Use("read", word.part(found[1])) for word in rest[ends + 1 :] if (found := _PATHSPEC.match(word.text))
             )
+    if verb in ("checkout", "restore"):
+        yield from _brought(verb, rest, operands)
     if any(word.text[:7] == "--no-in" for word in rest):
         yield from (Use("read", word) for word in operands)
     if verb == "clone" and operands:

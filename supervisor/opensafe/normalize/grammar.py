@@ -137,7 +137,10 @@ class Text(Flow):
         """One statement of any type; what is not known here is a doubt and is searched all the same."""
         if not self._walk.spend():
             return
+        waiting = len(self._waiting)
         self._statement(node, position)
+        while len(self._waiting) > waiting:
+            self.statement(*self._waiting.pop(waiting))
         if node.type not in ("command", "redirected_statement", "list"):
             self._collector.if_ok = self._collector.cwds
 
@@ -166,13 +169,13 @@ class Text(Flow):
                 self.statements(node.children, position)
                 collector.place = before
             case "if_statement" | "elif_clause" | "else_clause":
-                self._branches(node)
+                self._branches(node, _inside(position))
             case "while_statement" | "c_style_for_statement":
-                self._loop(node)
+                self._loop(node, _inside(position))
             case "for_statement":
-                self._for(node)
+                self._for(node, _inside(position))
             case "case_statement":
-                self._case(node)
+                self._case(node, _inside(position))
             case "function_definition":
                 self._function(node, position)
             case "variable_assignment" | "variable_assignments":
@@ -262,6 +265,8 @@ class Text(Flow):
         more = list(extra)
         end = -1
         check_gaps(self.source, node.children, self.doubt)
+        made = self._collector.made
+        piped, hidden = made.piped, made.hidden
         for child in node.children:
             if len(words) > MAX_WORDS:
                 self.doubt(f"a command of more than {MAX_WORDS} words")
@@ -271,7 +276,9 @@ class Text(Flow):
                     words += read_words(child, self)
                 case "command_name":
                     inner = child.children[0] if child.child_count == 1 else child
+                    outer, self._naming = self._naming, True
                     words += read_words(inner, self)
+                    self._naming = outer
                     if inner.type == "word" and words and words[-1].text in RESERVED:
                         self.doubt(f"the reserved word {words[-1].text} stands where a command is expected")
                 case "variable_assignment":
@@ -296,11 +303,14 @@ class Text(Flow):
                     words += read_words(child, self)
             end = child.end_byte
         words += more
+        if made.hidden > hidden and b"<(" in self.source[node.start_byte : node.end_byte]:
+            made.piped = True
         simple = Simple(words, assignments, own, position, self._via)
         if not self._call(words, simple):
             if words and f"{words[0].text}()" in self._collector.lost:
                 self.doubt(f"{words[0].text[:40]} may be a program or a function")
             self._collector.command(simple)
+        made.piped = piped
 
     def _redirected(self, node: Node, position: str) -> None:
         """A statement with redirections. The grammar hangs words behind a redirection onto it: they are arguments."""
@@ -338,8 +348,11 @@ class Text(Flow):
         redirects: list[Redirection] = []
         extra = list(words)
         self._shown = None
+        made = self._collector.made
+        piped, hidden = made.piped, made.hidden
         for node in nodes:
             read_redirect(self, node, redirects, extra, position)
+        made.piped |= made.hidden > hidden and any(op == "<" for op, _, _ in redirects)
         if body is not None and [op for op, _, _ in redirects] == ["<"]:
             self._read_from(body, nodes[-1].named_children[-1:])
         if body is None:
@@ -352,11 +365,12 @@ class Text(Flow):
             if extra:
                 self.doubt("words behind a redirection of a compound command")
                 self._collector.command(Simple(extra, {}, redirects, position, self._via))
-            hidden = self._collector.made.hidden
+            hidden = made.hidden
             self.statement(body, position)
-            if self._collector.made.hidden > hidden:
-                self._collector.made.wrote(self._collector.paths(to for op, _, to in redirects if to and ">" in op))
+            if made.hidden > hidden:
+                made.wrote(self._collector.paths(to for op, _, to in redirects if to and ">" in op))
             self._fed.clear()
+        made.piped = piped
 
     def _read_from(self, body: Node, source: Sequence[Node]) -> None:
         """A loop over lines, or an array of them, out of a process substitution that lists paths."""
@@ -418,6 +432,11 @@ class Text(Flow):
             self.doubt("what the grammar takes for a comment is none")
         if self.source[start:end].endswith(b"\\") or b"\n" in self.source[start:end]:
             self.doubt("a comment ends in a backslash")
+
+
+def _inside(position: str) -> str:
+    """Where the statements of a branch or loop stand: what is in the background stays there."""
+    return "background" if position == "background" else "condition"
 
 
 _STATEMENTS: Final = frozenset(

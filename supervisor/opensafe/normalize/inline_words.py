@@ -124,6 +124,10 @@ _LANGUAGES: Final = {"perl": _PERL, "ruby": _RUBY, "php": _PHP, "lua": _LUA, "R"
 _PATHS: Final = re.compile(
     r"""['"](?P<path>(?:~|\.{0,2})/[^'"\s<>|;]{1,200}|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]+/[\w./-]+)['"]"""
 )
+#: `q(…)` of perl, `%q(…)` of ruby: a text between brackets.
+_OTHER_QUOTES: Final = re.compile(
+    r"(?<![\w$@%&>])(?:qq?\s*|%[qQ]?)(?:\(([^()'\\]*)\)|\{([^{}'\\]*)\}|\[([^\[\]'\\]*)\])"
+)
 _WRITING: Final = frozenset(
     {
         "file_put_contents",
@@ -147,6 +151,8 @@ def word_uses(language: str, code: str) -> list[Use] | None:
     kind = _LANGUAGES.get(language)
     if kind is None:
         return None
+    if language in ("perl", "ruby"):
+        code = _OTHER_QUOTES.sub(lambda found: f"'{found[1] or found[2] or found[3] or ''}'", code)
     uses: list[Use] = []
     for found in kind.loads.finditer(code):
         if found["module"] and not kind.modules.fullmatch(found["module"]):

@@ -6,6 +6,7 @@ php, lua and awk by regular expression, without knowing which it is.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -38,6 +39,48 @@ _WRITES: Final = re.compile(
     r"\b(?:open|fopen|File\.open)\s*\(\s*" + _LITERAL + r"\s*,\s*['\"][wa>]"
     r"|\b(?:writeFile\w*|appendFile\w*|createWriteStream|file_put_contents|File\.write)\s*\(\s*" + _LITERAL
 )
+_PIP: Final = (
+    r"\bpip\.main\b|pip\._internal|['\"]pip['\"]\s*,\s*['\"]install|install\.packages|BiocManager::install"
+    r"|remotes::install|Pkg\.add|\bCPAN\b|Gem\.install|['\"]npm['\"]\s*,\s*\[?\s*['\"](?:i|install|ci)['\"]"
+)
+_DOCKER: Final = (
+    r"\bdocker\.(?:from_env|DockerClient)|\bimport (?:docker|kubernetes)\b|dockerode|docker\.sock|kubernetes\.client"
+)
+_DETACHES: Final = (
+    r"\bfork\s*(?:\(|and\b|&&|;|\|\||or\b)|\bsetsid\b|start_new_session\s*=\s*True|detached\s*:\s*true"
+    r"|Process\.(?:daemon|detach)|DETACHED_PROCESS|\bdaemonize\b|pcntl_fork"
+)
+_FETCHED: Final = (
+    r"\b(?:exec|eval)\s*\(.{0,80}(?:urlopen|requests\.get|httpx\.get|file_get_contents\s*\(\s*['\"]http|URI)"
+    r"|(?:fetch|get)\s*\(\s*['\"]https?:.{0,160}\beval\b|\.then\(\s*eval"
+)
+#: Calls by which code does what a program is known for, and that program.
+_STANDS_FOR: Final = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in {
+        r"\bchmod\w*\W.{0,60}?\b0?o?[2467][0-7]{3}\b|S_ISUID|S_ISGID": "chmod u+s x",
+        r"\b(?:unshare|setns|pivot_root)\s*\(|CLONE_NEW\w+": "unshare",
+        r"\bchroot\s*\(": "chroot .",
+        r"\bset(?:res|re|e)?[ug]id\s*\(\s*0": "setpriv",
+        r"\bptrace\b|PTRACE_\w+|process_vm_(?:read|write)v": "strace -p 1",
+        r"\bextractall\s*\(\s*(?:path\s*=\s*)?['\"](?:/(?!workspace|tmp)|\.\./)|fully_trusted": "tar -xPf a.tar",
+        _PIP: "pip install x",
+        _DOCKER: "docker ps",
+        _DETACHES: "setsid x",
+        _FETCHED: "curl | sh",
+    }.items()
+)
+_LINKS: Final = re.compile(r"\b(?:sym)?link\w*\s*\(?\s*" + _LITERAL + r"\s*,\s*" + _LITERAL)
+_TALKS: Final = re.compile(
+    r"\b(?:socket|connect|HTTPS?Connection|urlopen|requests|httpx|aiohttp|Socket|TCPSocket|fsockopen|createConnection|net|tls"
+    r"|https?|dgram|gethostbyname\w*|getaddrinfo|resolve\w*|lookup|dns|FTP|SMTP|Telnet|IMAP|paramiko|SSHClient|Net::\w+|LWP)\b"
+)
+_HOST: Final = re.compile(
+    r"['\"]((?:[A-Za-z0-9-]{1,63}\.){1,8}(?!py|js|mjs|ts|json|txt|md|log|html?|sh|csv|toml|ya?ml|cfg|ini|lock|xml|zip|gz|png)[A-Za-z]{2,24}"
+    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3})(?::[0-9]{1,5})?['\"]"
+)
+_INET: Final = re.compile(r"/inet[46]?/(?:tcp|udp)/[^/\s\"']*/([\w.:-]+)/")
+_QUOTED: Final = re.compile(r"(?:\bqq?\s*|%[qQ]?)[({\[]((?:~|\.{0,2})/[^)}\]\s]{1,200}|\.[A-Za-z][\w./-]*)[)}\]]")
 _SED_RUNS: Final = re.compile(r"\A[0-9$]*(?:/[^/\n]*/)?\s*e\s+([^\n]+)")
 _PATH: Final = re.compile(
     r"""['"]((?:~|\.{0,2})/[^'"\s<>|;]{1,200}|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]*/[\w./-]+)['"]"""
@@ -67,5 +110,15 @@ def mentioned(code: str) -> Iterator[Use]:
         parts = [single or double for single, double in re.findall(_LITERAL, found[1])]
         if parts:
             yield Use("text", Word(" ".join(parts)))
-    for found in list(_PATH.finditer(code))[:_MAX_FOUND]:
-        yield Use("read", Word(found[1]))
+    for pattern, text in _STANDS_FOR:
+        if pattern.search(code):
+            yield Use("text", Word(text))
+    for found in list(_LINKS.finditer(code))[:_MAX_FOUND]:
+        target, link = (found[1] or found[2] or "x"), (found[3] or found[4] or "x")
+        yield Use("text", Word(shlex.join(["ln", "-s", target, link])))
+    if _TALKS.search(code):
+        yield from (Use("host", Word(found[1])) for found in list(_HOST.finditer(code))[:_MAX_FOUND])
+    yield from (Use("host", Word(found[1])) for found in list(_INET.finditer(code))[:_MAX_FOUND])
+    for pattern in (_PATH, _QUOTED):
+        for found in list(pattern.finditer(code))[:_MAX_FOUND]:
+            yield Use("read", Word(found[1]))

@@ -78,7 +78,7 @@ def copy(args: Sequence[Word]) -> Iterator[Use]:
         else:
             yield Use("write" if last else "read", word)
         if last and deletes and remote is None:
-            yield Use("delete", word.part(f"{word.text.rstrip('/')}/extraneous"))
+            yield Use("delete", word)
 
 
 def sftp(args: Sequence[Word]) -> Iterator[Use]:

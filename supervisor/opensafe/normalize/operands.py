@@ -7,6 +7,7 @@ reads every operand that looks like a path.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from .file_operands import FILE_PROGRAMS
@@ -50,22 +51,24 @@ _FAMILIES: Final[dict[str, _Spec]] = {
     "b2sum cksum sum less more most bat batcat zcat bzcat xzcat zstdcat zless diff3 colordiff comm "
     "paste join rev fold fmt expand unexpand column pr readlink realpath ls dir vdir exa eza source . cut "
     "gv nm objdump readelf ldd lsattr getfacl getcap namei bc": _READ,
-    "iconv ptx tidy sqlite3": _spec("r", o="w", output="w", f="", t="", last="rw"),
+    "sponge": _WRITE,
+    "sqlite3": _spec("r", first="rw"),
+    "iconv ptx tidy": _spec("r", o="w", output="w", f="", t="", last="rw"),
     "xmllint": _spec("r", o="w", output="w", xpath="", encode="", pattern="", schema="r", relaxng="r", dtdvalid="r"),
     "file stat": _spec("r", c="", format="", printf="", m="r", F="", f="r"),
     "grep egrep fgrep zgrep rg ag ack pcregrep ugrep": _PATTERN,
-    "yq": _spec("r", first="", f="r", from_file="r"),
     "setfacl setcap chattr": _spec("w", m="", x="", first=""),
     "rm rmdir unlink srm wipe trash": _DELETE,
     "shred": _spec("wd", n="", s=""),
     "vi vim nvim view nano emacs ed ex pico micro joe": _EDIT,
     "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 compress uncompress": _spec("rwd", S="w", T="", o="w"),
-    "zip": _spec("r", first="w", x="", i=""),
     "unzip": _spec("", first="r", d="w", x=""),
     "7z 7za 7zr rar unrar": _spec("r", first=""),
     "ar": _spec("rw", first=""),
     "hostname": _spec("", F="r", file="r"),
-    "gcc cc g++ c++ clang clang++ ld as rustc": _spec("r", o="w", I="r", L="r", l="", D="", x="", std=""),
+    "gcc cc g++ c++ clang clang++ ld as": _spec("r", o="w", I="r", L="r", l="", D="", x="", std=""),
+    "rustc": _spec("r", o="w", L="r", l="", out_dir="w", edition="", crate_type="", crate_name="", emit="", cfg=""),
+    "javac": _spec("r", d="w", cp="r", classpath="r", sourcepath="r", s="w", h="w", source="", target="", encoding=""),
     "patch": _spec("rw", i="r", p="", d="w", o="w"),
     "mount": _spec("w", first="r", o="", t=""),
     "umount swapoff swapon mkswap mkfs mkfs.ext4 mkfs.ext3 mkfs.ext2 mkfs.xfs mkfs.btrfs mkfs.vfat fdisk sfdisk parted "
@@ -84,7 +87,7 @@ _FAMILIES: Final[dict[str, _Spec]] = {
     "echo printf true false : test [ cd pushd popd dirs pwd export declare typeset local readonly unset set shopt exit "
     "return break continue shift read mapfile readarray getopts let trap wait kill jobs fg bg disown umask ulimit "
     "alias unalias type hash which whereis basename dirname seq sleep whoami id uname tr expr tput "
-    "nproc uptime free ps top pgrep pkill yes logname tty groups printenv env history times factor": _NOTHING,
+    "nproc uptime free top pgrep pkill yes logname tty groups printenv env history times factor": _NOTHING,
 }  # fmt: skip
 _SPECS: Final = {name: spec for names, spec in _FAMILIES.items() for name in names.split()}
 
@@ -280,6 +283,55 @@ def _urls(program: str, args: Sequence[Word]) -> Iterator[Use]:
                 yield Use("host", Word(found[0] if anywhere else text[found.start() :]))
 
 
+_YQ: Final = _spec("r", first="", f="r", from_file="r", o="", output_format="", p="", input_format="")
+
+
+def _yq(args: Sequence[Word]) -> Iterator[Use]:
+    """Its first operand is an expression; with `-i` it writes its files."""
+    inplace = any(re.fullmatch(r"-[a-zA-Z]*i[a-zA-Z]*|--in-?place", word.text) for word in args)
+    for use in _by_spec("yq", _YQ, args):
+        yield use
+        if inplace and use.role == "read":
+            yield use._replace(role="write")
+
+
+def _zip(args: Sequence[Word]) -> Iterator[Use]:
+    moves = any(re.fullmatch(r"-[a-zA-Z0-9]*m[a-zA-Z]*|--move", word.text) for word in args)
+    for use in _by_spec("zip", _spec("r", first="w", x="", i=""), args):
+        yield use
+        if moves and use.role == "read":
+            yield use._replace(role="delete")
+
+
+def _ps(args: Sequence[Word]) -> Iterator[Use]:
+    """By BSD's `e`, and `-E` of others, it shows the environment of every process."""
+    for before, word in pairwise([Word(""), *args]):
+        plain = re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", word.text) and not re.fullmatch(r"-[oCUuGgpt]|--\w+", before.text)
+        if plain or word.text == "-E":
+            yield Use("read", Word("/proc/*/environ", glob=True))
+
+
+_DATABASES: Final = {
+    "shadow": "/etc/shadow", "gshadow": "/etc/gshadow", "passwd": "/etc/passwd", "group": "/etc/group"
+}  # fmt: skip
+
+
+def _getent(args: Sequence[Word]) -> Iterator[Use]:
+    operands = [word for word in args if word.text[:1] != "-"]
+    for word in operands[:1]:
+        if word.text in _DATABASES:
+            yield Use("read", Word(_DATABASES[word.text]))
+        elif word.text in ("hosts", "ahosts", "ahostsv4", "ahostsv6", "networks"):
+            yield from (Use("host", operand) for operand in operands[1:])
+
+
+def _gpg(args: Sequence[Word]) -> Iterator[Use]:
+    """What it takes out of its key ring is a secret, as the ring is."""
+    if any(word.text.startswith("--export-secret") for word in args):
+        yield Use("read", Word("/workspace/.gnupg/private-keys-v1.d"))
+    yield from path_like(args)
+
+
 def _script(args: Sequence[Word]) -> Iterator[Use]:
     """An interpreter whose code is not read: it may run a file of the workspace; other code is a doubt."""
     operands = [word for word in args if word.text[:1] != "-"]
@@ -301,4 +353,7 @@ def _ls(args: Sequence[Word]) -> Iterator[Use]:
             yield use
 
 
-_SPECIAL: Final = {**FILE_PROGRAMS, **NETWORK_PROGRAMS, "ls": _ls}
+_SPECIAL: Final = {
+    **FILE_PROGRAMS, **NETWORK_PROGRAMS, "getent": _getent, "gpg": _gpg, "gpg2": _gpg, "ls": _ls, "ps": _ps, "yq": _yq,
+    "zip": _zip,
+}  # fmt: skip

@@ -59,7 +59,7 @@ _CURL: Final = """-aBfgGiIjJklLMnNOpqRsSvZ0123460# A: user-agent: a append basic
     show-headers silent y: speed-limit: Y: speed-time: ssl ssl-reqd ssl-no-revoke sslv2 sslv3 stderr:w
     styled-output t: tcp-fastopen tcp-nodelay z: time-cond: connect-timeout: tlsv1 tlsv1.0 tlsv1.1 tlsv1.2
     tlsv1.3 tls-max: tls13-ciphers: trace:w trace-ascii:w trace-config: trace-ids trace-time tr-encoding
-    T:r upload-file:r url:h url-query: user: u: verbose w: write-out: K:! config:! unix-socket:!
+    T:r upload-file:r url:h url-query: user: u: verbose w: write-out: K:! config:! unix-socket:r!
     abstract-unix-socket:! doh-url:h aws-sigv4: variable: skip-existing"""
 
 _PROGRAMS: Final[dict[str, Full]] = {

@@ -155,16 +155,21 @@ def split_options(words: Sequence[Word], valued: dict[str, str]) -> tuple[list[W
 
 
 _OUTPUT: Final = re.compile(
-    r"-o|--?(?:[\w-]*[-_])?(?:out|output|dest|destination)(?:[-_]?(?:file|dir|path|directory))?|--prefix"
+    r"-o|--?(?:[\w-]*[-_])?(?:out|output|dest|destination|report|junit-?xml|target)(?:[-_]?(?i:file|dir|path|directory))?|--prefix|--log-?file"
 )
+
+
+#: By which formatters and filters write the files that they are given.
+_IN_PLACE: Final = re.compile(r"-i|--in-?place|--write|--fix")
 
 
 def path_like(args: Sequence[Word]) -> Iterator[Use]:
     """The reads of a program that is not known: every argument, or option's value, that looks like a path."""
     writes = False
+    inplace = any(_IN_PLACE.fullmatch(word.text) for word in args)
     for word in args:
         text = word.text
-        name, wrote, writes = "", writes, _OUTPUT.fullmatch(text) is not None
+        name, wrote, writes = "", writes or inplace, _OUTPUT.fullmatch(text) is not None
         if text.startswith("-"):
             name, equals, text = text.partition("=")
             if not equals:

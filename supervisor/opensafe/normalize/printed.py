@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .find import find_items
-from .word import FED, FED_LINES, HOLE, REF, UNKNOWN, Word
+from .word import FED, FED_LINES, FED_LISTED, HOLE, REF, UNKNOWN, Word
 
 #: By which grep and its like print the names of files alone.
 _LISTS_FILES: Final = re.compile(r"-[a-zA-Z]*[lL][a-zA-Z]*|--files(?:-with-matches|-without-match)?|--name-only")
@@ -38,7 +38,7 @@ def taken(how: Word, feed: Sequence[Word]) -> Sequence[Word]:
     """What an xargs takes of what it is fed; a text of several words in a line is several items only by default."""
     if how == FED or all(word.glob for word in feed) or (how == FED_LINES and not any(word.split for word in feed)):
         return feed
-    return [UNKNOWN]
+    return [*feed, UNKNOWN] if how == FED_LISTED and all(word.known for word in feed) else [UNKNOWN]
 
 
 def _items(words: Sequence[Word], *, lines: bool = False) -> Sequence[Word] | None:

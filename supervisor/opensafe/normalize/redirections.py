@@ -21,11 +21,11 @@ class Redirecting(Scope, Protocol):
     def slice(self, node: Node) -> str:
         """The text of a node."""
 
-    def statement(self, node: Node, position: str) -> None:
-        """Walk a statement."""
-
     def redirect(self, op: str, target: Word | None) -> None:
         """Account for the file of one redirection."""
+
+    def behind(self, node: Node, position: str) -> None:
+        """Walk a statement once the one that is being read is through."""
 
 
 def read_redirect(
@@ -119,4 +119,4 @@ def _heredoc(
     word = Word(content) if fixed else UNKNOWN
     redirects.append((op, fd, word))
     for statement in later:
-        scope.statement(statement, "pipe" if position == "top" else position)
+        scope.behind(statement, "pipe" if position == "top" else position)

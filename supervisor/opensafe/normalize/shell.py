@@ -133,6 +133,7 @@ class _Walk:
 
     def __init__(self, cwd: str, env: Mapping[str, str], lost: frozenset[str], trees: dict[bytes, Tree | None]) -> None:
         self.collector = Collector(cwd, self.text, lost)
+        self.collector.home = lambda: self.inherited("HOME", self._scopes[-1]) if self._scopes else None
         self._env = env
         self._trees = trees
         for name, value in env.items():
@@ -219,6 +220,8 @@ class _Walk:
             value = cwds[0] if cwds is not None and len(cwds) == 1 else None
         else:
             value = self._env.get(name)
+            if name == "HISTFILE" and value is None:  # as interactive shells set it
+                value = f"{self._env.get('HOME', '')}/.bash_history"
             if value is None and scope.later:
                 for outer in reversed(self._scopes):
                     held = outer.held(name) if outer is not scope else None

@@ -73,6 +73,9 @@ class Scope(Protocol):
     def nested(self, node: Node) -> None:
         """A command or process substitution was met."""
 
+    def echoed(self, node: Node) -> str | None:
+        """The one word that the substitution met last prints, where `echo` or `printf` prints it as it stands."""
+
     def doubt(self, reason: str) -> None:
         """Something could not be understood."""
 

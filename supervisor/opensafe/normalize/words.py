@@ -165,8 +165,11 @@ def _piece(node: Node, scope: Scope, pieces: _Pieces) -> None:
         case "command_substitution":
             scope.nested(node)
             tame = printed_name(node, scope)
+            exact = scope.echoed(node) if tame is None else None
             if tame is not None:
                 pieces.add(tame)
+            elif exact is not None:
+                pieces.put(exact)
             else:
                 number = counts(node, scope)
                 pieces.put(NUMBER if number else TOLD if scope.told else HOLE)
@@ -225,8 +228,11 @@ def _double_quoted(node: Node, scope: Scope, pieces: _Pieces) -> None:
             case "command_substitution":
                 scope.nested(child)
                 tame = printed_name(child, scope)
+                exact = scope.echoed(child) if tame is None else None
                 if tame is not None:
                     pieces.add(tame)
+                elif exact is not None:
+                    pieces.put(exact)
                 elif counts(child, scope):
                     pieces.put(NUMBER)
                 else:

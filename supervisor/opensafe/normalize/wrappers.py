@@ -117,7 +117,7 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
 }  # fmt: skip
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"})
-_SHELL_LETTERS: Final = re.compile(r"[-+][ceuxvnhsoO]+")
+_SHELL_LETTERS: Final = re.compile(r"[-+][celuxvnhsoO]+")
 _SHELL_NAMES: Final = frozenset(
     {"errexit", "nounset", "pipefail", "xtrace", "verbose", "noclobber", "extglob", "globstar", "nullglob", "failglob"}
 )
@@ -125,7 +125,7 @@ _ASSIGNMENT: Final = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 _SSH_RUNS: Final = re.compile(
     r"(?i)-o\s*(ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|Match)|(ProxyCommand|LocalCommand|KnownHostsCommand)\b"
 )
-_EDITOR_RUNS: Final = re.compile(r"-c$|--cmd|-S$|\+|-s$|-es$|--eval|--batch|-l$|--load|--script|-u$")
+_EDITOR_RUNS: Final = re.compile(r"\A-[a-zA-Z]*c$|--cmd|-S$|\+|-s$|-es$|--eval|--batch|-l$|--load|--script|-u$")
 _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "7z": (re.compile(r"-o\0"), "7z with an unknown place"),
     "ed": (re.compile(r"!"), "ed with a shell command"),
@@ -141,7 +141,7 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "netcat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "nvim": (_EDITOR_RUNS, "an editor with a command"),
     "rg": (re.compile(r"--pre(=|$)|--hostname-bin"), "rg with a preprocessor"),
-    "rsync": (re.compile(r"(?<!-)-[a-zA-Z]*e|--rsh|--rsync-path"), "rsync with a remote shell of its own"),
+    "rsync": (re.compile(r"\A-[a-zA-Z]*e|\A--rsh|--rsync-path"), "rsync with a remote shell of its own"),
     "scp": (re.compile(r"-S|(?i:-o\s*(proxy|local)command|proxycommand)"), "scp with a command"),
     "sftp": (_SSH_RUNS, "sftp with a command"),
     "socat": (re.compile(r"(?i)(exec|system|shell):"), "socat with a program"),
@@ -441,6 +441,12 @@ def _flock(words: Sequence[Word]) -> Peeled:
     return _peel("flock", _FLOCK, words)
 
 
+def _sqlite(words: Sequence[Word]) -> Peeled | None:
+    """`.shell TEXT` and `.system TEXT` of its own command line."""
+    texts = [found[1] for word in words[1:] if (found := re.match(r"\s*\.(?:shell|system)\s+(.+)", word.text))]
+    return Peeled(scripts=tuple(map(Word, texts)), keeps=True, doubt="sqlite3: a shell command") if texts else None
+
+
 def _uv(words: Sequence[Word]) -> Peeled | None:
     for at, word in enumerate(words[:-1]):
         if word.text in ("run", "exec"):
@@ -456,6 +462,6 @@ _SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Peeled | None]]] = {
     ".": _source, "alias": _alias, "command": _command, "env": _env, "eval": _eval, "find": _find, "flock": _flock,
     "hyperfine": _hyperfine,
     "parallel": _parallel, "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su,
-    "sudo": _sudo, "trap": _trap,
+    "sqlite3": _sqlite, "sudo": _sudo, "trap": _trap,
     "uv": _uv, "xargs": _xargs,
 }  # fmt: skip

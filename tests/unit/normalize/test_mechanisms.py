@@ -33,7 +33,7 @@ def _paths(targets):
         ("git archive HEAD .env", "reads", {".env"}),
         ("cat /proc/self/root/etc/shadow", "reads", {"/proc/self/root/etc/shadow", "/etc/shadow"}),
         ("protoc --python_out=gen/x a.proto", "writes", {"gen/x"}),
-        ("rsync -a --delete a/ b/", "deletes", {"b/extraneous"}),
+        ("rsync -a --delete a/ b/", "deletes", {"b"}),
         ("jq --arg k v . a.json", "reads", {"a.json"}),
         ("python3 -c \"from pathlib import Path; print(Path('a.txt').read_text())\"", "reads", {"a.txt"}),
         ('node -p \'require("fs").readFileSync("a.json", "utf8")\'', "reads", {"a.json"}),
