@@ -43,16 +43,6 @@ denied[class] contains name if {
 	class := classes[name]
 }
 
-denied[class] contains name if {
-	some name, verbs in _denied_verbs
-	some place in at[name]
-	class := verbs[verb(input.call.commands[place])]
-}
-
-_denied_verbs := {"ip": {
-	"link": "kernel", "netns": "namespace", "route": "kernel", "rule": "kernel", "tuntap": "kernel", "xfrm": "kernel",
-}}
-
 # METADATA
 # title: Variables
 # description: Every environment variable that the call sets or unsets.

@@ -18,3 +18,14 @@ inline contains place if {
 }
 
 _scripted := {"awk", "ed", "emacs", "ex", "gawk", "less", "m4", "man", "mawk", "nawk", "nvim", "sed", "vi", "view", "vim"}
+
+# Verbs by which an ordinary tool does what a program of a class does.
+denied[class] contains name if {
+	some name, verbs in _denied_verbs
+	some place in at[name]
+	class := verbs[verb(input.call.commands[place])]
+}
+
+_denied_verbs := {"ip": {
+	"link": "kernel", "netns": "namespace", "route": "kernel", "rule": "kernel", "tuntap": "kernel", "xfrm": "kernel",
+}}

@@ -64,7 +64,25 @@ reviews contains hit.review(
 	"Ask for a review, or put the change into a file that these do not run.",
 ) if {
 	some path in input.call.writes
-	not _clear(path, "ci")
+	not _no_entry(path)
+}
+
+# METADATA
+# title: Removal of continuous integration
+# description: A deletion of what other machines run, as of a check or a scan.
+# custom:
+#   id: tool.write.ci.review
+#   severity: medium
+#   threat: T14
+reviews contains hit.review(
+	"tool.write.ci.review", "medium",
+	$"{path.path} is run by other machines, and would be no more", path.path,
+	"Ask for a review, or leave the file where it is.",
+) if {
+	some path in input.call.deletes
+	path.classes.ci == true
+	some place in ["/.github/workflows/", "/.gitlab-ci", "/.circleci/", "/Jenkinsfile", "/.pre-commit-config", "/.husky/"]
+	contains(path.path, place)
 }
 
 # METADATA
@@ -133,6 +151,14 @@ _keeps_trust(path) if {
 }
 
 _target(path) if path.classes.stream == true
+
+# By their ends, which no class of paths has: a pattern such as `*.o` would be held to name them.
+_no_entry(path) if {
+	_clear(path, "ci")
+	not endswith(path.path, ".mk")
+	not endswith(path.path, ".code-workspace")
+	not contains(path.path, "/Jenkinsfile.")
+}
 
 _clear(path, class) if {
 	is_object(path.classes)
