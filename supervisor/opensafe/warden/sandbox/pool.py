@@ -156,18 +156,18 @@ class Pool:
 
     def take(self, tenant: str, wanted: SandboxSpec) -> Sandbox | None:
         """A cell of that kind, which is the caller's alone from here on, to `claim` or to `give_up`."""
-        kind = self._kind(tenant, wanted)
-        for slot in self._slots:
-            for at, (found, cell) in enumerate(slot.ready):
-                if found == kind:
-                    del slot.ready[at]
-                    return cell
+        for slot, found in self._fitting(tenant, wanted):
+            slot.ready.remove(found)
+            return found[1]
         return None
 
     def has(self, tenant: str, wanted: SandboxSpec) -> bool:
         """Whether `take` would find one."""
+        return any(True for _ in self._fitting(tenant, wanted))
+
+    def _fitting(self, tenant: str, wanted: SandboxSpec) -> Iterator[tuple[_Slot, tuple[_Kind, Sandbox]]]:
         kind = self._kind(tenant, wanted)
-        return any(found == kind for slot in self._slots for found, _ in slot.ready)
+        return ((slot, found) for slot in self._slots for found in slot.ready if found[0] == kind)
 
     async def claim(self, cell: Sandbox, wanted: SandboxSpec) -> bool:
         """Let what was taken be this sandbox. False: it was not fit for that, and is thrown away."""
