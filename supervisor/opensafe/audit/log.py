@@ -27,6 +27,7 @@ from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from . import opening
 from .disk import Disk
+from .masked import masked
 
 _log = logging.getLogger(__name__)
 
@@ -147,15 +148,17 @@ class AuditLog:
         return written
 
     def write(self, record: Record) -> Written:
-        """Bind `record` to the chain, write and fold it. What depends on it must not happen before `sync` returned.
+        """Bind `record` to the chain, write it without its secrets, and fold it.
 
-        Raises AuditError.
+        What depends on it must not happen before `sync` returned. Raises AuditError.
         """
         if self._failure is not None:
             raise self._failure
         try:
             sealed = chain.seal(self._head, record)
-        except NotCanonicalError as error:
+            if (fields := masked(record, sealed.line)) is not None:
+                sealed = chain.seal(self._head, fields)
+        except (NotCanonicalError, msgspec.DecodeError) as error:
             raise AuditError(f"the record has no canonical form: {error}") from error
         kind = str(record.__struct_config__.tag)
         written = Written(sealed.line, sealed.leaf, sealed.head, kind, self._segment, self._offset)

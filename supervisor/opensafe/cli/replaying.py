@@ -112,7 +112,7 @@ def lines(found: "Comparison", revision: str) -> Iterator[str]:
     yield f"changed    {found.changed}{': ' + counts if counts else ''}"
     yield f"           {found.loosened} loosened, {found.tightened} tightened"
     if found.skipped:
-        yield f"skipped    {found.skipped}: not calls or sandboxes"
+        yield f"skipped    {found.skipped}: no calls or sandboxes, or secrets were masked in them"
     yield f"speed      {found.calls_per_s:.0f} calls/s"
 
 

@@ -4,6 +4,7 @@ Runs offline and trusts no process: it needs the state directory, and for the le
 """
 
 import pathlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,10 +20,14 @@ from .report import report
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """The report with the findings of the replay in it. replayed: allows judged again, None if not asked for."""
+    """The report with the findings of the replay in it.
+
+    replayed: allows judged again, None if not asked for; masked: those that can't be, for what was masked in them.
+    """
 
     report: Report
     replayed: int | None = None
+    masked: int = 0
 
 
 def run(
@@ -38,26 +43,22 @@ def run(
     found = verify_state(state, key=read_key(key) if key is not None else None, notes=notes)
     if not replay:
         return Verification(report=found)
-    replayed, diverged = _replay(state, trust)
+    done, diverged = _replay(state, trust)
     findings = (*found.findings, *diverged)
-    return Verification(report=msgspec.structs.replace(found, ok=not findings, findings=findings), replayed=replayed)
+    report = msgspec.structs.replace(found, ok=not findings, findings=findings)
+    return Verification(report=report, replayed=done["judged"], masked=done["masked"])
 
 
-def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[int, list[Finding]]:
+def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[Counter[str], list[Finding]]:
     from opensafe.policy import keys
     from opensafe.policy.location import archived_keys
     from opensafe.policy.replay import Replayer
 
-    done = 0
-
-    def seen() -> None:
-        nonlocal done
-        done += 1
-
+    done = Counter[str]()
     files = trust or archived_keys(state)
     replayer = Replayer(state, keys.trust_files(files) if files else {})
     try:
-        diverged = replayer.replay(_allows(state), seen)
+        diverged = replayer.replay(_allows(state, done), lambda: done.update(("judged",)))
     finally:
         replayer.close()
     return done, [
@@ -68,10 +69,14 @@ def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[int, li
     ]
 
 
-def _allows(state: pathlib.Path) -> Iterator[tuple[int, DecisionRecord]]:
+def _allows(state: pathlib.Path, done: Counter[str]) -> Iterator[tuple[int, DecisionRecord]]:
+    """Those that can be judged again; the others are counted."""
     try:
         for allowed in allowed_decisions(state):
-            yield allowed.index, allowed.record
+            if allowed.record.masked:
+                done.update(("masked",))
+            else:
+                yield allowed.index, allowed.record
     except ChainBrokenError:
         return  # a finding of verify_state; what stands behind the break proves nothing
 
@@ -88,6 +93,7 @@ def as_report(verified: Verification) -> dict[str, Any]:
         "checkpoints": found.checkpoints,
         "signed_records": found.signed,
         "replayed": verified.replayed,
+        "masked": verified.masked,
         "findings": len(found.findings),
         "log_bytes": found.bytes,
         "head": found.head,
@@ -109,5 +115,5 @@ def lines(verified: Verification) -> Iterator[str]:
     else:
         yield "checkpoints: none was looked at, for want of a public key"
     if verified.replayed is not None:
-        yield f"replay: {verified.replayed} allows judged again"
+        yield f"replay: {verified.replayed} allows judged again; {verified.masked} can't be, for masked secrets"
     yield "verified" if found.ok else f"NOT VERIFIED: {len(found.findings)} findings"

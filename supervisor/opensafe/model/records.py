@@ -15,7 +15,10 @@ from .usage import Limits, Usage
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """masked: JSON pointers to what audit/masked.py took secrets out of; absent from a record that had none."""
+
     time_us: int
+    masked: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

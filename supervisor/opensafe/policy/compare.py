@@ -41,7 +41,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Counts over all decisions, and the first `changes`.
 
-    skipped: records of no purpose that can be judged again. other_rules: same action, other deciding rules.
+    skipped: records that can't be judged again, by their purpose or for a secret masked in them.
+    other_rules: same action, other deciding rules.
     transitions: `allow>block` and the like. rules: how often a rule decides on the candidate where the action changed.
     """
 
@@ -110,7 +111,7 @@ def compare(
     rules: Counter[str] = Counter()
     changes: list[Change] = []
     for index, record in records:
-        if record.purpose not in JUDGED:
+        if record.purpose not in JUDGED or record.masked:
             skipped += 1
             continue
         decisions += 1

@@ -14,6 +14,7 @@ from opensafe.audit.checkpoints import read_key, read_note
 from opensafe.audit.segment import segment_paths
 from opensafe.audit.verify import verify_state
 from opensafe.model import chain
+from opensafe.model.canonical import canonical_json, leaf_hash
 from tests.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
@@ -86,7 +87,7 @@ def edit(lines, at, draw):
     """A record that says something else, and is canonical all the same."""
     record = json.loads(lines[at])
     record["time_us"] += 1 + draw.randrange(1000)
-    lines[at] = chain.canonical_json(record)
+    lines[at] = canonical_json(record)
     return at
 
 
@@ -111,7 +112,7 @@ def swap(lines, at, draw):
 
 def insert(lines, at, draw):
     """A record of one's own, bound to the one before."""
-    before = chain.Head(at, chain.leaf_hash(lines[at - 1])) if at else chain.Head()
+    before = chain.Head(at, leaf_hash(lines[at - 1])) if at else chain.Head()
     lines.insert(
         at, chain.seal(before, {"kind": "daemon", "time_us": 1, "state": "x", "version": "", "bundles": {}}).line
     )
@@ -130,7 +131,7 @@ def cut(lines, at, draw):
 
 def rewrite(lines, at, draw):
     """All from one record on written anew, as whoever owns the file can."""
-    head = chain.Head(at, chain.leaf_hash(lines[at - 1])) if at else chain.Head()
+    head = chain.Head(at, leaf_hash(lines[at - 1])) if at else chain.Head()
     for number in range(at, len(lines)):
         record = {key: value for key, value in json.loads(lines[number]).items() if key not in ("index", "prev")}
         record["time_us"] += 1
@@ -204,7 +205,7 @@ def test_cp19_a_ledger_that_is_shorter_or_another_than_signed_is_found(copy, kep
     }
     record = {key: value for key, value in json.loads(lines[-1]).items() if key not in ("index", "prev")}
     record["unix_us"] += 1
-    head = chain.Head(len(lines) - 1, chain.leaf_hash(lines[-2].rstrip(b"\n")))
+    head = chain.Head(len(lines) - 1, leaf_hash(lines[-2].rstrip(b"\n")))
     ledger.write_bytes(b"".join(lines[:-1]) + chain.seal(head, record).line + b"\n")
     assert ("not_as_signed", len(lines) - 1) in {
         (one.kind, one.index) for one in found(copy, kept, [read_note(kept / "kept")])
@@ -232,7 +233,7 @@ def without(monkeypatch, target, replacement):
         ("opensafe.audit.signed.Signed.log_ended", lambda self: None, cut),
         (
             "opensafe.model.chain._link",
-            lambda line, head: chain.Link(head.size, chain.leaf_hash(line), json.loads(line)),
+            lambda line, head: chain.Link(head.size, leaf_hash(line), json.loads(line)),
             "unsigned edit",
         ),
         ("opensafe.audit.checkpoints._holds", lambda note, key, made: True, "forged note"),
