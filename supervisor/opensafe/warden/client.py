@@ -7,7 +7,7 @@ waits fails with Unavailable.
 import asyncio
 import socket
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ class WardenClient:
         self._channel = wire.Channel(end)
         self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
         self._passed: dict[int, int] = {}
+        #: Ends of programs that were started here, by exec id, until somebody has waited for them.
+        self._ends: dict[str, asyncio.Future[protocol.Ended]] = {}
         self._last = 0
         self._ended = False
         self._reader = asyncio.create_task(self._read())
@@ -129,13 +131,24 @@ class WardenClient:
     async def start(
         self, launch: Launch, decision: protocol.RecordRef, stdin: int, stdout: int, stderr: int
     ) -> protocol.Started:
-        """Start a program on the ends of three pipes. Raises WardenRefused, InvalidArgument, SandboxError, …"""
+        """Start a program on the ends of three pipes; `wait` then tells its end.
+
+        Raises WardenRefused, InvalidArgument, SandboxError, …
+        """
         request = protocol.Start(request=self.next_request(), launch=launch, decision=decision)
         return _expect(await self.call(request, (stdin, stdout, stderr)), protocol.Started)
 
     async def wait(self, exec_id: str) -> protocol.Ended:
-        """How a program ended, when it and everything below it is gone. Raises NotFound."""
-        return _expect(await self.call(protocol.Wait(request=self.next_request(), exec_id=exec_id)), protocol.Ended)
+        """How a program that was started here ended, once it and everything below it is gone. One may ask, once.
+
+        Raises NotFound, Unavailable.
+        """
+        if exec_id not in self._ends:
+            raise errors.NotFound("no such program was started here", value=exec_id)
+        try:
+            return await self._ends[exec_id]
+        finally:
+            del self._ends[exec_id]
 
     async def kill(self, exec_id: str) -> None:
         """Kill a program's whole tree; returns when it is empty. Raises NotFound."""
@@ -194,10 +207,15 @@ class WardenClient:
                 packet = await self._channel.receive()
                 try:
                     answer = _decoder.decode(packet.data)
+                    if isinstance(answer, protocol.Ended) and answer.exec_id in self._ends:
+                        self._ends[answer.exec_id].set_result(answer)
                     answered = self._waiting.get(answer.request)
                     if answered is not None and not answered.done():
                         if isinstance(answer, protocol.SegmentBegun) and packet.descriptors:
                             self._passed[answer.request] = packet.descriptors.pop()
+                        if isinstance(answer, protocol.Started):
+                            # Now: the end may follow before whoever waits for this gets to run.
+                            self._ends[answer.exec_id] = asyncio.get_running_loop().create_future()
                         answered.set_result(answer)
                 finally:
                     packet.close()
@@ -207,9 +225,10 @@ class WardenClient:
         finally:
             wire.close_all(tuple(self._passed.values()))
             self._ended = True
-            for answered in self._waiting.values():
-                if not answered.done():
-                    answered.set_exception(_gone())
+            unanswered: tuple[asyncio.Future[Any], ...] = (*self._waiting.values(), *self._ends.values())
+            for one in unanswered:
+                if not one.done():
+                    one.set_exception(_gone())
 
 
 def _expect(answer: protocol.Answer, kind: type[_Expected]) -> _Expected:

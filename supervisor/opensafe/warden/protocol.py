@@ -1,14 +1,15 @@
 """The operations the unprivileged processes may ask of the warden: a closed list of typed messages.
 
 One message a packet on a SOCK_SEQPACKET socketpair, MessagePack, file descriptors by SCM_RIGHTS. A request
-carries an id of the sender's; the answer repeats it. Requests are served concurrently, so a waiting Wait holds
-up nothing. A packet that does not decode ends the connection: a peer that sends one is not ours.
+carries an id of the sender's; the answer repeats it, and so does the end of what a Start has started, which is told
+unasked. Requests are served concurrently, so one that waits holds up nothing. A packet that does not decode ends the
+connection: a peer that sends one is not ours.
 
 Why each operation is safe to offer to a front under an attacker's control:
 
 - CreateSandbox, Start  only against the leaf hash of a decision record that allows exactly this subject, once.
-- Wait, Kill, Signal, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a
-  lost run.
+- Kill, Signal, Resize, DeleteSandbox, ListSandboxes  act on objects that earlier decisions made; the worst is a lost
+  run.
 - PauseSandbox, ResumeSandbox, AwaitLost  likewise. FindImage  names the digest of an image, FindUser  its users.
 - AwaitBundle  tells the digest of a file that only root can put in place.
 - NextBreach  tells what the monitor found.
@@ -110,16 +111,10 @@ class AwaitLost(_Message, frozen=True):
 
 
 class Start(_Message, frozen=True):
-    """Start a program. Descriptors: stdin, stdout, stderr, in this order (pipes). Answer: Started."""
+    """Start a program. Descriptors: stdin, stdout, stderr, in this order (pipes). Answer: Started, and later Ended."""
 
     launch: Launch
     decision: RecordRef
-
-
-class Wait(_Message, frozen=True):
-    """Answer, when the program and everything below it is gone: Ended."""
-
-    exec_id: Id
 
 
 class Kill(_Message, frozen=True):
@@ -198,7 +193,6 @@ Request = (
     | ListSandboxes
     | AwaitLost
     | Start
-    | Wait
     | Kill
     | Signal
     | Resize
@@ -211,7 +205,7 @@ Request = (
     | NextStep
 )
 #: Requests that may have no end: given up with their connection.
-WAITING: Final = (Wait, AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep)
+WAITING: Final = (AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep)
 
 
 class Done(_Message, frozen=True):
@@ -286,13 +280,14 @@ class Started(_Message, frozen=True):
 
 
 class Ended(_Message, frozen=True):
-    """How a program ended.
+    """How a program ended. Sent once, when it and everything below it is gone, to whoever started it.
 
     kind: `exited` (value = exit code), `signalled` (value = signal number), `not_started` (value = errno,
     detail = stage), `violation` (detail = the rule it broke, in words), `lost` (detail = cause). run_ns: start to end
     as the warden saw it. cut: the end of what it wrote to its terminal did not get through, because nobody read it.
     """
 
+    exec_id: Id
     kind: str
     value: int = 0
     detail: str = ""

@@ -44,7 +44,6 @@ FRONT: Final = frozenset(
         protocol.Signal,
         protocol.Start,
         protocol.Status,
-        protocol.Wait,
     }
 )
 
@@ -59,6 +58,9 @@ class Operations(Protocol):
     async def answer(self, request: protocol.Request, descriptors: list[int]) -> protocol.Answer:
         """The answer. Raises OpenSafeError. The descriptors stay the caller's."""
 
+    async def ended(self, start: protocol.Start) -> protocol.Ended:
+        """The end of what this request has started, when it is there."""
+
 
 class Connection:
     """One peer. `run` returns when the connection has ended and nothing it asked for is under way."""
@@ -67,7 +69,9 @@ class Connection:
         self._channel = wire.Channel(end)
         self._operations = operations
         self._allowed = allowed
-        self._pending: dict[asyncio.Task[None], protocol.Request] = {}
+        #: What is under way, and whether it may be given up: it may have no end.
+        self._pending: dict[asyncio.Task[None], bool] = {}
+        self._ended = False
 
     async def run(self) -> None:
         """Serve until the peer is gone or sends what no peer of ours sends."""
@@ -77,9 +81,10 @@ class Connection:
         except wire.ConnectionEndedError as end:
             _log.info("connection to a child ended: %s", end)
         finally:
+            self._ended = True
             # A start or a creation is never left half done; what waits may have no end.
-            for task, request in self._pending.items():
-                if isinstance(request, protocol.WAITING):
+            for task, endless in self._pending.items():
+                if endless:
                     task.cancel()
             await asyncio.gather(*self._pending, return_exceptions=True)
             self._channel.close()
@@ -106,26 +111,34 @@ class Connection:
             )
             return
         task = asyncio.create_task(self._serve(request, packet))
-        self._pending[task] = request
+        self._pending[task] = isinstance(request, protocol.WAITING)
         task.add_done_callback(self._pending.pop)
 
     async def _serve(self, request: protocol.Request, packet: wire.Packet) -> None:
+        answer = await self._operate(request, packet)
+        await self._answer(answer)
+        task = asyncio.current_task()
+        if isinstance(request, protocol.Start) and isinstance(answer, protocol.Started) and not self._ended:
+            if task is not None:
+                self._pending[task] = True
+            await self._answer(await self._operations.ended(request))
+
+    async def _operate(self, request: protocol.Request, packet: wire.Packet) -> protocol.Answer:
         try:
             if type(request) not in self._allowed:
                 raise WardenRefused("this process may not ask for that", value=type(request).__name__)
-            answer = await self._operations.answer(request, packet.descriptors)
+            return await self._operations.answer(request, packet.descriptors)
         except OpenSafeError as error:
-            answer = _failed(request.request, error)
+            return _failed(request.request, error)
         except Exception as error:  # noqa: BLE001 - the boundary: logged in full, told in fixed words
             _log.exception("%s failed", type(request).__name__)
             short = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
-            answer = _failed(
+            return _failed(
                 request.request,
                 _no_descriptors() if short else OpenSafeError("internal error in the warden; its log says more"),
             )
         finally:
             packet.close()
-        await self._answer(answer)
 
     async def _answer(self, answer: protocol.Answer) -> None:
         try:

@@ -154,9 +154,6 @@ class Warden:
                 return await self._find_user(request)
             case protocol.Start():
                 return await self._start_program(request, descriptors)
-            case protocol.Wait():
-                ending = await self._programs.wait(request.exec_id)
-                return protocol.Ended(request=number, **msgspec.structs.asdict(ending))
             case protocol.Kill():
                 await self._programs.kill(request.exec_id)
                 return protocol.Done(request=number)
@@ -199,6 +196,12 @@ class Warden:
             case protocol.NextStep():
                 step = await self._bundles.mailbox.next(request.finished, request.error)
                 return msgspec.structs.replace(step, request=number)
+
+    async def ended(self, start: protocol.Start) -> protocol.Ended:
+        """See server.Operations."""
+        exec_id = start.launch.exec_id
+        ending = await self._programs.wait(exec_id)
+        return protocol.Ended(request=start.request, exec_id=exec_id, **msgspec.structs.asdict(ending))
 
     async def _start(self, child_command: children.Command | None) -> None:
         config, layout, stack = self._config, self._layout, self._stack

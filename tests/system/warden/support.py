@@ -173,10 +173,14 @@ class Running:
 
     async def end(self) -> Done:
         ended = await self.client.wait(self.launch.exec_id)
+        await self.drain()
+        return Done(ended, bytes(self.out), bytes(self.err))
+
+    async def drain(self) -> None:
+        """The output to its end, whoever hears how the program ended."""
         await asyncio.gather(*self._readers)
         for pipe in (self._stdin, self._stdout, self._stderr):
             pipe.close()
-        return Done(ended, bytes(self.out), bytes(self.err))
 
 
 class Caller:

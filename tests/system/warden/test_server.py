@@ -14,7 +14,7 @@ from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
 from opensafe.warden import protocol, server, wire
 from opensafe.warden.client import WardenClient
-from tests.system.warden.support import DIGEST
+from tests.system.warden.support import DIGEST, Caller, Pipe
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -129,7 +129,6 @@ async def test_the_helper_may_ask_for_the_status_alone(warden, front):
         helper.create_sandbox(spec, front.decide(spec)),
         helper.list_sandboxes(),
         helper.kill(new_id("exec")),
-        helper.wait(new_id("exec")),
     ):
         with pytest.raises(WardenRefused, match="may not ask"):
             await refused
@@ -143,13 +142,15 @@ async def test_a_wait_holds_up_nothing(box, client):
     assert not waiting.done()
     running.end_input()
     assert (await waiting).kind == "exited"
-    await running.end()
+    await running.drain()
 
 
-async def test_a_connection_that_ends_fails_what_waits_on_it(warden, box):
-    running = await box.start(box.launch("cat"))
+async def test_a_connection_that_ends_fails_what_waits_on_it(warden, box, front):
     end = warden.connect()
     other = WardenClient(end)
+    theirs = Caller(other, front)
+    theirs.spec = box.spec
+    running = await theirs.start(theirs.launch("cat"))
     waiting = asyncio.create_task(other.wait(running.launch.exec_id))
     await other.status()
     end.shutdown(socket.SHUT_RDWR)
@@ -159,7 +160,21 @@ async def test_a_connection_that_ends_fails_what_waits_on_it(warden, box):
         await other.status()
     await other.close()
     running.end_input()
-    assert (await running.end()).ended.kind == "exited"
+    await running.drain()
+
+
+async def test_a_connection_ends_while_what_it_started_runs_on(peer, front, box):
+    launch = box.launch("cat")
+    with contextlib.ExitStack() as stack:
+        pipes = [stack.enter_context(contextlib.closing(Pipe())) for _ in range(3)]
+        start = protocol.Start(request=1, launch=launch, decision=front.decide(launch))
+        await peer.channel.send(msgspec.msgpack.encode(start), (pipes[0].reader, pipes[1].writer, pipes[2].writer))
+        peer.end.shutdown(socket.SHUT_WR)  # while the start is under way
+        answer = msgspec.msgpack.decode((await peer.channel.receive()).data, type=protocol.Answer)
+        assert isinstance(answer, protocol.Started)
+        assert await peer.is_disconnected()
+        os.write(pipes[0].writer, b"still here")
+        assert await asyncio.to_thread(os.read, pipes[1].reader, 64) == b"still here"
 
 
 async def test_r31_arguments_of_a_whole_packet_arrive_and_larger_ones_are_refused(box):

@@ -58,7 +58,7 @@ _STAGES: Final = (
 _SWEEP_AGAIN_S: Final = (0.01, 0.05, 0.2, 1.0)
 _SWEEP_DEADLINE_S: Final = 20.0
 _REAP_DEADLINE_S: Final = 5.0
-#: Ends that are kept for a Wait that comes late, or again.
+#: Ends that are kept for whoever asks late.
 _ENDINGS_KEPT: Final = 4096
 
 
@@ -73,7 +73,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Running:
-    """One program under way. `ended` answers Wait, `finished` says that the tree is empty."""
+    """One program under way. `ended` is its end, `finished` says that the tree is empty."""
 
     def __init__(self, sandbox: Sandbox, execution: Execution, report: int, control: int | None) -> None:
         loop = asyncio.get_running_loop()
