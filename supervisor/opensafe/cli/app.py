@@ -25,6 +25,7 @@ from . import (
     review,
     run_command,
     sandbox,
+    trace,
     up,
 )
 from .exits import Exit
@@ -70,6 +71,7 @@ def build() -> typer.Typer:
     app.add_typer(review.group, name="review")
     app.add_typer(agent.group, name="agent")
     app.add_typer(audit.group, name="audit")
+    app.add_typer(trace.group, name="trace")
     app.add_typer(bench.group, name="bench")
     app.add_typer(redteam.group, name="redteam")
     return app
