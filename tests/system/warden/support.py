@@ -103,9 +103,10 @@ class Front:
         self._offset += len(sealed.line) + 1
         return ref
 
-    def decide(self, subject, action: str = "allow") -> RecordRef:
+    def decide(self, subject, action: str = "allow", *, users: tuple[str, ...] = ()) -> RecordRef:
         digest = None if subject is None else subject.subject_digest()
-        decision = {"kind": "decision", "decision_id": new_id("dec"), "subject": digest, "result": {"action": action}}
+        decision = {"kind": "decision", "decision_id": new_id("dec"), "subject": digest}
+        decision["result"] = {"action": action, "grant": {"users": list(users)}}
         return self.write(decision)
 
 

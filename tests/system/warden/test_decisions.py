@@ -7,14 +7,16 @@ import os
 import msgspec
 import pytest
 
-from opensafe.errors import InvalidArgument, NotFound, WardenRefused
+from opensafe.errors import InvalidArgument, NotFound, UnknownUser, WardenRefused
 from opensafe.model.chain import verify
 from opensafe.model.decision import Grant, PathGrant
 from opensafe.model.ids import new_id
-from opensafe.model.sandbox import SandboxSpec
+from opensafe.model.sandbox import SandboxSpec, User
 from opensafe.normalize.tools import DEFAULT_REGISTRY, MAX_ARGV_ENV
 from opensafe.warden.protocol import RecordRef
 from tests.system.warden.support import DIGEST
+
+NOBODY = User(name="nobody", uid=65534, gid=65534, home="/nonexistent")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -77,7 +79,7 @@ async def test_a_forged_leaf_is_refused(box, front):
     await refused(box, launch, decision, "another hash")
 
 
-@pytest.mark.parametrize("change", ["argv", "env", "cwd", "profile", "limits", "exec_id"])
+@pytest.mark.parametrize("change", ["argv", "env", "cwd", "profile", "limits", "exec_id", "user"])
 async def test_anything_altered_after_the_decision_is_refused(box, front, change):
     launch = box.launch("true")
     decision = front.decide(launch)
@@ -89,8 +91,29 @@ async def test_anything_altered_after_the_decision_is_refused(box, front, change
         "profile": replace(launch, profile="file"),
         "limits": replace(launch, limits=replace(launch.limits, processes=255)),
         "exec_id": replace(launch, exec_id=new_id("exec")),
+        "user": replace(launch, user=NOBODY),
     }[change]
     await refused(box, altered, decision, "something else")
+
+
+async def test_a_user_starts_as_the_image_has_it_and_the_grant_names_it_and_not_otherwise(box, front):
+    """Also where the record itself was made by a front under an attacker's control."""
+    for user, granted, match in (
+        (NOBODY, (), "does not grant"),
+        (NOBODY, ("root",), "does not grant"),
+        (msgspec.structs.replace(NOBODY, uid=0), ("root", "nobody"), "another one"),
+        (msgspec.structs.replace(NOBODY, gid=0), ("nobody",), "another one"),
+        (msgspec.structs.replace(NOBODY, groups=(0,)), ("nobody",), "another one"),
+    ):
+        launch = msgspec.structs.replace(box.launch("id", "-u"), user=user)
+        await refused(box, launch, front.decide(launch, users=granted), match)
+    invented = User(name="nosuch", uid=1000, gid=1000)
+    launch = msgspec.structs.replace(box.launch("id", "-u"), user=invented)
+    with pytest.raises(UnknownUser):
+        await box.start(launch, front.decide(launch, users=("nosuch",)))
+    launch = msgspec.structs.replace(box.launch("id", "-u"), user=NOBODY)
+    done = await (await box.start(launch, front.decide(launch, users=("nobody",)))).end()
+    assert (done.ended.value, done.out) == (0, b"65534\n")
 
 
 DECIDED, OTHER = b"what was judged", b"what was not.."

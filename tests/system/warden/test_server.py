@@ -219,6 +219,7 @@ async def test_nothing_in_the_protocol_can_leave_out_the_filter_or_name_a_host_p
         "length",
         "leaf",
         "template",
+        "user",
         "image_digest",
         "network",
         "limits",
