@@ -7,15 +7,16 @@ the warden made the directory (service user, principal's group, mode 2750), and 
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, cast
 
 import grpc
 import msgspec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from opensafe._proto.v1 import (
     agent_pb2,
@@ -56,11 +57,11 @@ from .agent_service import AgentService
 from .audit_service import AuditService
 from .exec_service import ExecService
 from .files_service import FilesService
+from .handlers import Handlers
 from .policy_service import PolicyService
 from .review_service import ReviewService
 from .sandbox_service import SandboxService
 from .session_service import SessionService
-from .status import ErrorInterceptor
 
 SOCKET_NAME: Final = "opensafe.sock"
 BUNDLE_HEALTH: Final = "policy.bundle"
@@ -118,10 +119,9 @@ class Api:
         """keepalive_s: how long an Exec stream may be quiet."""
         self._health = HealthServicer()
         self._servers: list[grpc.aio.Server] = []
-        self._interceptor = ErrorInterceptor()
+        self._handlers: list[Handlers] = []
         for name, principal in principals.items():
             server = grpc.aio.server(
-                interceptors=[self._interceptor],
                 options=[
                     ("grpc.max_receive_message_length", arguments_bytes + _ENVELOPE),
                     ("grpc.max_send_message_length", -1),  # what we send is bounded where it is made
@@ -130,9 +130,15 @@ class Api:
                     ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ],
             )
-            _add_services(server, services, principal, self._health, keepalive_s)
+            handlers = Handlers()
+            as_server = cast("grpc.aio.Server", handlers)  # all of one that generated code uses
+            _add_services(as_server, services, principal, self._health, keepalive_s)
             if with_reflection:
-                reflection.enable_server_reflection((*_SERVICES, reflection.SERVICE_NAME), server)
+                served = ReflectionServicer((*_SERVICES, reflection.SERVICE_NAME))
+                add_reflection: Callable[..., None] = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
+                add_reflection(served, as_server)
+            server.add_generic_rpc_handlers((handlers,))
+            self._handlers.append(handlers)
             path = directory / name / SOCKET_NAME
             path.unlink(missing_ok=True)
             with _umask(0o117):
@@ -164,7 +170,8 @@ class Api:
         """Refuse new requests, give running ones `grace_s` seconds, end."""
         for server in self._servers:
             await server.stop(grace_s)
-        await self._interceptor.settle()
+        for handlers in self._handlers:
+            await handlers.settle()
 
 
 def _add_services(

@@ -1,18 +1,13 @@
-"""The one table from errors to gRPC status, and the interceptor that applies it.
+"""The one table from errors to gRPC status; handlers.py applies it.
 
 The status carries google.rpc.ErrorInfo (domain `opensafe`, reason as errors.py has it, value, limit and remedy as
 metadata). What is not in the table is INTERNAL with a fixed text: its cause is for the log, not for the client.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
-import grpc
-import structlog
 from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2  # type: ignore[import-untyped]  # ships no types
-from grpc_status import rpc_status
 
 from opensafe import errors
 
@@ -49,8 +44,6 @@ TABLE: Final[tuple[tuple[type[errors.OpenSafeError], int], ...]] = (
 )
 UNKNOWN_TEXT: Final = "internal error; the daemon's log has its cause"
 
-_log = structlog.get_logger()
-
 
 def to_status(error: BaseException) -> status_pb2.Status:
     """The status of `error`, as google.rpc.Status."""
@@ -71,84 +64,3 @@ def to_status(error: BaseException) -> status_pb2.Status:
                 detail.Pack(info)
                 return status_pb2.Status(code=code, message=str(error), details=[detail])
     return status_pb2.Status(code=code_pb2.INTERNAL, message=UNKNOWN_TEXT)
-
-
-class ErrorInterceptor(grpc.aio.ServerInterceptor):
-    """Turns what a handler raises into a status, and lets no client stop a unary handler half way.
-
-    A client that goes away cancels its handler; a change of state that was cut there would be neither done nor
-    undone. So unary handlers run as tasks of ours: `settle` waits for them at the end.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    async def settle(self) -> None:
-        """Wait for the handlers whose clients are gone."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:  # noqa: ANN401 - a handler of whatever messages
-        """Wrap the handler by its arity."""
-        handler = await continuation(handler_call_details)
-        if handler is None:
-            return None
-        codec = (handler.request_deserializer, handler.response_serializer)
-        if handler.unary_unary:
-            return grpc.unary_unary_rpc_method_handler(_unary(self._whole(handler.unary_unary)), *codec)
-        if handler.unary_stream:
-            return grpc.unary_stream_rpc_method_handler(_stream(handler.unary_stream), *codec)
-        if handler.stream_unary:
-            return grpc.stream_unary_rpc_method_handler(_unary(self._whole(handler.stream_unary)), *codec)
-        return grpc.stream_stream_rpc_method_handler(_stream(handler.stream_stream), *codec)
-
-    def _whole(self, handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-        async def work(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the wrapped handler
-            return await handler(request, context)
-
-        async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the wrapped handler
-            task = asyncio.create_task(work(request, context))
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-            return await asyncio.shield(task)
-
-        return handle
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # read: where the client is gone, nobody else does
-
-
-def _unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the wrapped handler
-        try:
-            return await handler(request, context)
-        except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
-            await _abort(context, error)
-
-    return handle
-
-
-def _stream(handler: Callable[[Any, Any], AsyncIterator[Any]]) -> Callable[[Any, Any], Any]:
-    async def handle(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as the wrapped handler
-        try:
-            async for response in handler(request, context):
-                yield response
-        except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
-            await _abort(context, error)
-
-    return handle
-
-
-async def _abort(context: Any, error: Exception) -> None:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
-    if isinstance(error, grpc.aio.AbortError):
-        raise error
-    status = to_status(error)
-    if status.code == code_pb2.INTERNAL:
-        _log.error("a handler failed", exc_info=error)
-    await context.abort_with_status(rpc_status.to_status(status))

@@ -1,0 +1,97 @@
+"""Every method of every service by its path, with what holds for all of them: an error becomes a status.
+
+What the generated code registers services with, in the server's place. Its own way, `add_registered_method_handlers`,
+has gRPC's Python server wait for each of our forty methods separately and look at all of those waits with each request.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+import structlog
+from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no types
+from grpc_status import rpc_status
+
+from .status import to_status
+
+_log = structlog.get_logger()
+
+_Unary = Callable[[Any, Any], Awaitable[Any]]
+_Stream = Callable[[Any, Any], AsyncIterator[Any]]
+
+
+class Handlers(grpc.GenericRpcHandler):
+    """One server's methods. Turns what they raise into a status, and lets no client stop a unary one half way.
+
+    A client that goes away cancels its handler; a change of state that was cut there would be neither done nor
+    undone. So unary handlers run as tasks of ours: `settle` waits for them at the end.
+    """
+
+    def __init__(self) -> None:
+        self._methods: Final[dict[str, Any]] = {}
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[object]) -> None:
+        """Called by generated code with what it gives the next one, too."""
+
+    def add_registered_method_handlers(self, service: str, methods: Mapping[str, Any]) -> None:
+        """Called by generated code for each service."""
+        for name, handler in methods.items():
+            self._methods[f"/{service}/{name}"] = self._guarded(handler)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - a handler of whatever messages
+        """The method that a request names, or None."""
+        return self._methods.get(handler_call_details.method)
+
+    async def settle(self) -> None:
+        """Wait for the handlers whose clients are gone."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _guarded(self, handler: Any) -> Any:  # noqa: ANN401 - as grpc makes them
+        codec = (handler.request_deserializer, handler.response_serializer)
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(self._unary(handler.unary_unary), *codec)
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(_stream(handler.unary_stream), *codec)
+        if handler.stream_unary:
+            return grpc.stream_unary_rpc_method_handler(self._unary(handler.stream_unary), *codec)
+        return grpc.stream_stream_rpc_method_handler(_stream(handler.stream_stream), *codec)
+
+    def _unary(self, handler: _Unary) -> _Unary:
+        async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the handler
+            task = asyncio.ensure_future(handler(request, context))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+            try:
+                return await asyncio.shield(task)
+            except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
+                await _abort(context, error)
+
+        return handle
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # read: where the client is gone, nobody else does
+
+
+def _stream(handler: _Stream) -> _Stream:
+    async def handle(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as the handler
+        try:
+            async for response in handler(request, context):
+                yield response
+        except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
+            await _abort(context, error)
+
+    return handle
+
+
+async def _abort(context: Any, error: Exception) -> None:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    status = to_status(error)
+    if status.code == code_pb2.INTERNAL:
+        _log.error("a handler failed", exc_info=error)
+    await context.abort_with_status(rpc_status.to_status(status))

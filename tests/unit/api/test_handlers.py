@@ -1,0 +1,99 @@
+"""What holds for every method of a server: an error is a status, and a unary one that has begun ends by itself."""
+
+import asyncio
+import contextlib
+
+import grpc
+import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha._async import ReflectionServicer
+
+from opensafe._proto.v1 import session_pb2, session_pb2_grpc
+from opensafe.api.handlers import Handlers
+from opensafe.api.status import UNKNOWN_TEXT
+from opensafe.errors import NotFound
+
+
+class Sessions(session_pb2_grpc.SessionServiceServicer):
+    def __init__(self):
+        self.begun, self.left, self.go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.done = False
+
+    async def CreateSession(self, request, context):  # noqa: N802 - the name of the RPC
+        if request.agent == "fault":
+            raise ZeroDivisionError
+        if request.agent == "nobody":
+            raise NotFound("no such agent")
+        return session_pb2.CreateSessionResponse(session_id=request.agent)
+
+    async def CloseSession(self, request, context):  # noqa: N802 - the name of the RPC
+        context.add_done_callback(lambda _: self.left.set())
+        self.begun.set()
+        await self.go_on.wait()
+        self.done = True
+        return session_pb2.CloseSessionResponse()
+
+
+@contextlib.asynccontextmanager
+async def served(tmp_path, servicer):
+    handlers = Handlers()
+    session_pb2_grpc.add_SessionServiceServicer_to_server(servicer, handlers)
+    names = ("opensafe.v1.SessionService",)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(names), handlers)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((handlers,))
+    server.add_insecure_port(f"unix:{tmp_path}/socket")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"unix:{tmp_path}/socket") as channel:
+        yield channel, handlers
+    await server.stop(None)
+
+
+async def test_an_answer_is_an_answer(tmp_path):
+    async with served(tmp_path, Sessions()) as (channel, _):
+        stub = session_pb2_grpc.SessionServiceStub(channel)
+        assert (await stub.CreateSession(session_pb2.CreateSessionRequest(agent="a"))).session_id == "a"
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "text"),
+    [
+        ("nobody", grpc.StatusCode.NOT_FOUND, "no such agent"),
+        ("fault", grpc.StatusCode.INTERNAL, UNKNOWN_TEXT),
+    ],
+)
+async def test_an_error_is_a_status(tmp_path, agent, code, text):
+    async with served(tmp_path, Sessions()) as (channel, _):
+        stub = session_pb2_grpc.SessionServiceStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.CreateSession(session_pb2.CreateSessionRequest(agent=agent))
+    assert (caught.value.code(), caught.value.details()) == (code, text)
+
+
+async def test_what_nobody_offers_is_unimplemented(tmp_path):
+    async with served(tmp_path, Sessions()) as (channel, _):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary("/opensafe.v1.SessionService/Nothing")(b"")
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_a_client_that_goes_away_stops_no_change_half_way(tmp_path):
+    sessions = Sessions()
+    async with served(tmp_path, sessions) as (channel, handlers):
+        stub = session_pb2_grpc.SessionServiceStub(channel)
+        call = stub.CloseSession(session_pb2.CloseSessionRequest())
+        await sessions.begun.wait()
+        call.cancel()
+        await sessions.left.wait()
+        assert not sessions.done
+        sessions.go_on.set()
+        await handlers.settle()
+    assert sessions.done
+
+
+async def test_reflection_is_served_like_the_rest(tmp_path):
+    async with served(tmp_path, Sessions()) as (channel, _):
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+        (answer,) = [one async for one in stub.ServerReflectionInfo(iter([asked]))]
+    assert [one.name for one in answer.list_services_response.service] == ["opensafe.v1.SessionService"]
