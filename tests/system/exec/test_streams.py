@@ -11,7 +11,8 @@ from opensafe import errors
 from opensafe.client import Decided, Ended, Gap, RunLimits, Started, Stderr, Stdout, Truncated
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
-from tests.system.exec.support import resident, until_output
+from tests.harness.policy import site_bundle
+from tests.system.exec.support import Place, resident, until_output
 
 MIB = 1 << 20
 
@@ -57,25 +58,38 @@ async def test_R22_every_byte_value_on_both_streams(place):
     assert result.stdout == result.stderr == bytes(range(256))
 
 
-async def test_R24_31_MiB_on_each_stream_interleaved_arrive_whole(place):
-    # As much as the shipped policy grants a call, 64 MiB, less a little.
+@pytest.fixture
+async def generous(own_daemon, tmp_path):
+    """A place whose policy grants a call more output than the shipped one, which is 64 MiB."""
+
+    def change(settings):
+        settings["grants"]["exec"]["limits"]["output_bytes"] = 128 * MIB
+
+    bundle, key = site_bundle(tmp_path, change=change)
+    daemon = own_daemon(bundle=bundle, key=key)
+    async with daemon.client() as agent:
+        session = await agent.create_session("tester")
+        yield Place(daemon, agent, session, (await agent.create_sandbox(session)).sandbox_id)
+
+
+async def test_R24_50_MB_on_each_stream_interleaved_arrive_whole(generous):
     text = (
         "import os\n"
         "block = bytes(range(256)) * 256\n"
-        "for n in range(500):\n"
+        "for n in range(800):\n"
         "    for fd in (1, 2):\n"
         "        data = n.to_bytes(4, 'big') + block[4:]\n"
         "        while data:\n"
         "            data = data[os.write(fd, data):]\n"
     )
-    script = await place.script("much.py", text)
+    script = await generous.script("much.py", text)
     expected = hashlib.sha256()
-    for number in range(500):
+    for number in range(800):
         expected.update(number.to_bytes(4, "big") + (bytes(range(256)) * 256)[4:])
     found = {Stdout: hashlib.sha256(), Stderr: hashlib.sha256()}
     sizes, offset, last = {Stdout: 0, Stderr: 0}, 0, None
     limits = RunLimits(wall_ms=120_000)
-    async for last in place.call("much", ["python3", script], limits=limits):
+    async for last in generous.call("much", ["python3", script], limits=limits):
         if isinstance(last, Stdout | Stderr):
             assert last.offset == offset
             offset += len(last.data)
@@ -83,7 +97,7 @@ async def test_R24_31_MiB_on_each_stream_interleaved_arrive_whole(place):
             sizes[type(last)] += len(last.data)
         assert not isinstance(last, Gap)
     assert (last.outcome.exit_code, last.outcome.truncated) == (0, False)
-    assert sizes == {Stdout: 500 * 65536, Stderr: 500 * 65536}
+    assert sizes == {Stdout: 800 * 65536, Stderr: 800 * 65536}
     assert found[Stdout].digest() == found[Stderr].digest() == expected.digest()
 
 
