@@ -43,6 +43,12 @@ def test_runsc_that_hides_its_age_is_refused(output):
     assert "can't be told" in (engines.runsc_objection(output, RUNSC) or "")
 
 
+@pytest.mark.parametrize(("version", "taken"), [("v1.76.0", True), ("v1.75.0", False), ("v2.13.0", False), ("", False)])
+def test_jaeger_is_taken_by_the_version_in_its_answer(version, taken):
+    answer = f'{{"gitCommit":"","gitVersion":"{version}","buildDate":""}}'
+    assert (engines.jaeger_objection(answer, {"minimum": "1.76.0", "below": "2.0.0"}) is None) is taken
+
+
 class Host:
     """A prefix and a PATH of the test's own, with programs that print a version."""
 
@@ -135,7 +141,7 @@ def test_a_build_that_fails_says_what_else_to_do(host):
     assert not host.opa.is_done()
 
 
-@pytest.mark.parametrize("name", ["opa", "runsc"])
+@pytest.mark.parametrize("name", ["opa", "runsc", "jaeger"])
 def test_every_pinned_module_has_its_hashes(name):
     module = Path(engines.__file__).with_name("go") / name
     assert needed_by(module) >= (1, 26)

