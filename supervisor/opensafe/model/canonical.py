@@ -7,7 +7,7 @@ both orders agree. Digests are lower-case hexadecimal SHA-256.
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -34,7 +34,7 @@ def canonical_json(value: object, **more: int | str) -> bytes:
         builtins = msgspec.to_builtins(value, str_keys=True)
         if more:
             builtins |= more
-        _check((builtins,), 0)
+        _check(builtins)
         return _encoder.encode(builtins)
     except UnicodeEncodeError as error:
         raise NotCanonicalError(f"lone surrogate in text {error.object[:40]!r}") from error
@@ -52,23 +52,33 @@ def leaf_hash(line: bytes) -> str:
     return hashlib.sha256(_LEAF_PREFIX + line).hexdigest()
 
 
-def _check(items: Collection[Any], depth: int) -> None:
-    """Hold what the encoder does not. Exact types and no call for a scalar: this runs over every record."""
-    if depth > MAX_DEPTH and items:
-        raise NotCanonicalError(f"nested deeper than {MAX_DEPTH}")
-    for item in items:
-        kind = type(item)
-        if kind in _PLAIN:
-            continue
-        if kind is int:
-            if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:
-                raise NotCanonicalError(f"integer {item} is beyond +-(2**53 - 1)")
-        elif kind is dict:
-            for key in item:
-                if not key.isascii() and max(key) > "\uffff":
-                    raise NotCanonicalError(f"key {key[:40]!r} lies beyond the basic plane")
-            _check(item.values(), depth + 1)
-        elif kind is list or kind is tuple:
-            _check(item, depth + 1)
-        else:
-            raise NotCanonicalError(f"{kind.__name__} {item!r} has no canonical form")
+def _check(value: object) -> None:
+    """Hold what the encoder does not. Level by level and by exact types, without calls: it runs over every record."""
+    level: list[Any] = [value]
+    depth = 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise NotCanonicalError(f"nested deeper than {MAX_DEPTH}")
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind in _PLAIN:
+                continue
+            if kind is int:
+                if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:
+                    raise NotCanonicalError(f"integer {item} is beyond +-(2**53 - 1)")
+            elif kind is dict:
+                if not "".join(item).isascii():
+                    _check_keys(item)
+                below.extend(item.values())
+            elif kind is list or kind is tuple:
+                below.extend(item)
+            else:
+                raise NotCanonicalError(f"{kind.__name__} {item!r} has no canonical form")
+        level, depth = below, depth + 1
+
+
+def _check_keys(keys: Iterable[str]) -> None:
+    for key in keys:
+        if key and max(key) > "\uffff":
+            raise NotCanonicalError(f"key {key[:40]!r} lies beyond the basic plane")
