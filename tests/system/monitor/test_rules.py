@@ -250,3 +250,22 @@ async def test_an_execution_with_other_bytes_is_reported(make):
     await caller.sh("/bin/true $'\\xff'; /bin/true")
     await watched.settled()
     assert [path for _, path in watched.judge.executed].count("/usr/bin/true") == 2
+
+
+#: The call is made by a thread beside the first; argv: which one.
+FATAL_IN_A_THREAD = """
+import ctypes, sys, threading, time
+thread = threading.Thread(target=lambda: ctypes.CDLL(None).syscall(int(sys.argv[1]), 0, 0, 0, 0, 0), daemon=True)
+thread.start()
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, reason="gVisor ends the thread alone, and reports no thread's end (docs/monitor.md)"
+)
+async def test_67_a_fatal_call_in_one_thread_of_several_ends_the_call(make):
+    watched = make()
+    caller = await watched.caller()
+    done = await caller.run("python3", "-c", FATAL_IN_A_THREAD, "165")
+    assert done.ended.kind == "violation"
