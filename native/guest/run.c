@@ -107,7 +107,8 @@ static long set_groups(const struct run_options *options) {
     return sys_call(__NR_setgroups, options->group_count, (long)options->group, 0, 0, 0, 0);
 }
 
-/* An execve gives uid 0 what is left in the bounding set: nothing may be. Needs CAP_SETPCAP. */
+/* An execve gives uid 0 what is in the bounding set, and only no_new_privs holds it back. With an empty set
+ * there is nothing to give. Needs CAP_SETPCAP. */
 static long empty_bounding_set(void) {
     const unsigned long HIGHEST = 63;
     for (unsigned long capability = 0; capability <= HIGHEST; capability++) {

@@ -64,7 +64,7 @@ def _program(
         argv=(f"{layout.GUEST_TOOLS}/run", *(str(word) for word in (*words, *options))),
         env=env,
         cwd="/",
-        # The last empties the bounding set, of which an execve gives uid 0 all that is there.
+        # The last empties the bounding set: an execve as uid 0 is then held down by more than no_new_privs.
         capabilities=("CAP_SETGID", "CAP_SETUID", *(("CAP_SETPCAP",) if user and user.uid == 0 else ())),
         descriptors=descriptors,
     )
