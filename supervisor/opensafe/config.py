@@ -15,6 +15,12 @@ from .model.sandbox import Name
 DEFAULT_PATH: Final = pathlib.Path("/etc/opensafe/opensafe.toml")
 DEFAULT_PREFIX: Final = "/opt/opensafe"
 
+#: Without a capability no port below 1024, and never more than loopback: there is no authentication.
+_METRICS: Final = (
+    r"^((127\.0\.0\.1|\[::1\]):"
+    r"(102[4-9]|10[3-9]\d|1[1-9]\d\d|[2-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])|unix|)$"
+)
+
 PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 
 
@@ -71,11 +77,14 @@ class PolicySettings(_Section, frozen=True):
 class Telemetry(_Section, frozen=True):
     """Traces go to `otlp_endpoint` (gRPC, `http://host:4317`) when set, else to files under the state directory.
 
-    capture_content: with arguments and output, masked; without it nothing of a call's content is in them.
+    capture_content: with arguments and output, masked; without it nothing of a call's content is in them. metrics:
+    where Prometheus scrapes: `unix`, for `metrics_group`, an address of loopback with its port, or nowhere.
     """
 
     otlp_endpoint: str = ""
     capture_content: bool = False
+    metrics: Annotated[str, msgspec.Meta(pattern=_METRICS)] = "unix"
+    metrics_group: str = "root"
     file_bytes: Annotated[int, msgspec.Meta(ge=1 << 20, le=1 << 30)] = 32 << 20
 
 

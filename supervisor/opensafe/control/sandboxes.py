@@ -118,8 +118,9 @@ class Sandboxes:
                 )
                 if judged.action is not Action.ALLOW:
                     raise _refused(judged)
-                with self._tracing.child(semconv.SPAN_SANDBOX_CREATE, **{semconv.SANDBOX_ID: spec.sandbox_id}):
+                with self._tracing.child(semconv.SPAN_SANDBOX_CREATE, **{semconv.SANDBOX_ID: spec.sandbox_id}) as span:
                     made = await self._warden.create_sandbox(spec, judged.record, require_warm=wanted.require_warm)
+                    span.set_attribute(semconv.SANDBOX_WARM, made.warm)
             await self._changes.write(_made(session, spec, wanted, ttl_s))
         finally:
             self._making.discard(sandbox_id)

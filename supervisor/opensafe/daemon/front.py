@@ -53,11 +53,15 @@ from opensafe.model.records import Bundle, DaemonRecord
 from opensafe.policy.preparer import Preparer
 from opensafe.policy.reload import Loader
 from opensafe.state.store import Store
+from opensafe.telemetry.meters import Meters
+from opensafe.telemetry.metrics import CONTENT_TYPE
+from opensafe.telemetry.scrape import Endpoint, bind
 from opensafe.telemetry.spans import Tracing
 from opensafe.warden.client import WardenClient
 from opensafe.warden.protocol import REFUSES
 
 from .log import configure
+from .standing import Gauges
 
 _HEARTBEAT_S: Final = 5.0
 _STOP_GRACE_S: Final = 1.0
@@ -84,9 +88,9 @@ class Front:
         cache.mkdir(mode=0o700, exist_ok=True)
         warden = WardenClient(socket.socket(fileno=connection))
         stack.push_async_callback(warden.close)
-        told = config.telemetry
+        told, meters = config.telemetry, Meters()
         tracing = Tracing.configured(
-            told.otlp_endpoint, own, told.file_bytes, __version__, capture_content=told.capture_content
+            told.otlp_endpoint, own, told.file_bytes, __version__, capture_content=told.capture_content, meters=meters
         )
         stack.callback(tracing.close)
         store = Store(own / "index.sqlite")
@@ -94,12 +98,13 @@ class Front:
         log = AuditLog(
             audit,
             segment_paths(state),
-            store.fold,
+            meters.watching(store.fold),
             segment_bytes=config.audit.segment_bytes,
             next_segment=warden.next_segment,
         )
         stack.push_async_callback(log.close)
         await log.open(store.tip)
+        meters.begin()
         loader = Loader(
             self._preparer,
             state,
@@ -179,6 +184,12 @@ class Front:
         activations.on_settled = api.in_force
         await api.in_force(activations.last.state != REFUSED)
         stack.push_async_callback(self._drain, api, gate, refusals)
+        if told.metrics:
+            listener = bind(told.metrics, pathlib.Path(config.paths.run) / "metrics")
+            gauges = Gauges(meters, judge, log, store, gate, activations, tracing, warden, caps)
+            endpoint = Endpoint(listener, gauges.text, CONTENT_TYPE)
+            await endpoint.start()
+            stack.push_async_callback(endpoint.close)
         for work in (
             desk.watch_expiry(),
             permits.watch_expiry(),

@@ -12,6 +12,7 @@ from .rows import SandboxRow
 
 #: States in which there is something of it on the host. Only with the first term do the partial indexes serve.
 _LIVE: Final = "state <> 'deleted' AND state IN ('running', 'paused', 'deleting')"
+_SHOWN: Final = ("running", "paused", "deleting", "lost")
 _LEASED: Final = "state <> 'deleted' AND state IN ('running', 'paused')"
 _BUSY: Final = (
     "EXISTS (SELECT 1 FROM calls WHERE calls.sandbox_id = sandboxes.sandbox_id"
@@ -57,6 +58,11 @@ class SandboxIndex:
         """How many there are `live`."""
         query = f"SELECT count(*) FROM sandboxes WHERE {_LIVE}"  # noqa: S608 - a constant
         return int(self._db.execute(query).fetchone()[0])
+
+    def by_state(self) -> dict[str, int]:
+        """How many there are in each state but `deleted`."""
+        rows = self._db.execute("SELECT state, count(*) FROM sandboxes WHERE state <> 'deleted' GROUP BY state")
+        return dict.fromkeys(_SHOWN, 0) | {str(state): int(count) for state, count in rows}
 
     def of_session(self, session_id: str) -> list[SandboxRow]:
         """Those of the session that are not deleted."""

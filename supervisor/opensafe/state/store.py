@@ -182,6 +182,11 @@ class Store:
         """How many `waiting_reviews` there are."""
         return self._number("SELECT count(*) FROM reviews WHERE waits = 1")
 
+    def review_queue(self) -> tuple[int, int]:
+        """How many `waiting_reviews` there are, and since when the oldest waits, in microseconds (0: none does)."""
+        row = self._db.execute("SELECT count(*), coalesce(min(created_us), 0) FROM reviews WHERE waits = 1").fetchone()
+        return int(row[0]), int(row[1])
+
     def bundle(self, state: str) -> BundleRow | None:
         """The bundle last `activated`, whose number is the highest so far, or last `refused`."""
         row = self._db.execute("SELECT * FROM bundles WHERE state = ?", (state,)).fetchone()

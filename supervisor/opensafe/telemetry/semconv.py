@@ -26,6 +26,7 @@ INVOKE_AGENT: Final = "invoke_agent"
 
 SESSION_ID: Final = "opensafe.session.id"
 SANDBOX_ID: Final = "opensafe.sandbox.id"
+SANDBOX_WARM: Final = "opensafe.sandbox.warm"
 EXEC_ID: Final = "opensafe.exec.id"
 DECISION_ID: Final = "opensafe.policy.decision_id"
 ACTION: Final = "opensafe.policy.action"

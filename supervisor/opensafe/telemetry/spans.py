@@ -19,7 +19,7 @@ from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -28,6 +28,8 @@ from opensafe.model.outcome import Outcome, OutcomeKind
 
 from . import semconv
 from .files import FileSpanExporter
+from .meters import Meters
+from .processor import SAMPLER, Processor
 
 _SPEC: Final = "https://opentelemetry.io/schemas/1.45.0"
 _propagator = TraceContextTextMapPropagator()
@@ -65,10 +67,16 @@ class _Session:
 class Tracing:
     """Owns the tracer provider and its exporter thread; `close` flushes and ends both."""
 
-    def __init__(self, exporter: SpanExporter, version: str, *, capture_content: bool = False) -> None:
+    def __init__(
+        self, exporter: SpanExporter, version: str, *, capture_content: bool = False, meters: Meters | None = None
+    ) -> None:
+        """meters: counts what ends."""
         self.capture_content = capture_content
-        self._provider = TracerProvider(resource=Resource({"service.name": "opensafe", "service.version": version}))
-        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._provider = TracerProvider(
+            sampler=SAMPLER, resource=Resource({"service.name": "opensafe", "service.version": version})
+        )
+        self._processor = Processor(exporter, meters or Meters())
+        self._provider.add_span_processor(self._processor)
         self._tracer = self._provider.get_tracer("opensafe", version, schema_url=_SPEC)
         self._sessions: dict[str, _Session] = {}
 
@@ -81,12 +89,18 @@ class Tracing:
         version: str,
         *,
         capture_content: bool = False,
+        meters: Meters | None = None,
     ) -> "Tracing":
         """To a collector where an endpoint is set, else to files in `directory`."""
         exporter: SpanExporter = FileSpanExporter(directory / "traces.jsonl", file_bytes)
         if otlp_endpoint:
             exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
-        return cls(exporter, version, capture_content=capture_content)
+        return cls(exporter, version, capture_content=capture_content, meters=meters)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Spans that nobody will see, by reason."""
+        return self._processor.dropped
 
     def close(self) -> None:
         """End the sessions' spans and write what is left, at most a few seconds."""

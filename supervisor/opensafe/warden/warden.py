@@ -261,6 +261,9 @@ class Warden:
             stack.push_async_callback(self._monitor.close)
             stack.push_async_callback(_end_task, self._bundles.start())
             sockets.prepare(layout.run / "principals", config.principals, account.pw_uid)
+            if config.telemetry.metrics == "unix":
+                group = config.telemetry.metrics_group
+                sockets.prepare_one(layout.run / "metrics", group, account.pw_uid, "telemetry.metrics")
             self._children = children.Children(
                 layout, account, child_command, lambda: self.audit, self._serve_child, config.service.drain_s
             )
@@ -310,7 +313,7 @@ class Warden:
 
     async def _claim(self, tenant: str, wanted: SandboxSpec, position: int) -> tuple[Sandbox | None, int]:
         """A sandbox out of the pool, where there is one that is fit, and the nanoseconds that took it. Nothing happens
-        before the entry is on disk that ends at `position`, and the one that names the cell.
+        before the decision is on disk, the entry that ends at `position`, and the one that names the cell.
         """
         while (cell := self._pool.take(tenant, wanted)) is not None:
             try:
