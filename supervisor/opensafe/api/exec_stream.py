@@ -28,13 +28,13 @@ class Answers:
         self._reader = reader
         self._keepalive_s = keepalive_s
         self._sequence = 0
-        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._broken: OpenSafeError | None = None
+        self._waiting: asyncio.Future[None] | None = None
 
     def fail(self, error: OpenSafeError) -> None:
         """Raise `error` to the client in the place of the next message."""
-        if not self._broken.done():
-            self._broken.set_exception(error)
-            self._broken.exception()  # read, where the stream has ended already
+        self._broken = self._broken or error
+        self._wake()
 
     async def messages(self, *, wait_for_review: bool, background: bool) -> AsyncIterator[exec_pb2.ExecResponse]:
         """All of them; background: no further than the start. Raises what `fail` was given, and the call's failure."""
@@ -92,8 +92,8 @@ class Answers:
                     yield self._message(stdout=chunk.data, offset=chunk.offset)
                 case chunk:
                     yield self._message(stderr=chunk.data, offset=chunk.offset)
-            if self._broken.done():
-                self._broken.result()
+            if self._broken is not None:
+                raise self._broken
         reader.take()  # the last piece is delivered
         async for message in self._until(live.outcome):
             yield message
@@ -112,12 +112,25 @@ class Answers:
 
     async def _until(self, event: asyncio.Future[Any]) -> AsyncIterator[exec_pb2.ExecResponse]:
         """Keepalives until `event` is done. It is not cancelled: others wait for it, too."""
+        loop = asyncio.get_running_loop()
         while not event.done():
-            await asyncio.wait((event, self._broken), timeout=self._keepalive_s, return_when=asyncio.FIRST_COMPLETED)
-            if self._broken.done():
-                self._broken.result()
+            self._waiting = loop.create_future()
+            event.add_done_callback(self._wake)
+            timer = loop.call_later(self._keepalive_s, self._wake)
+            try:
+                if self._broken is None:
+                    await self._waiting
+            finally:
+                timer.cancel()
+                event.remove_done_callback(self._wake)
+            if self._broken is not None:
+                raise self._broken
             if not event.done():
                 yield self._message(keepalive=exec_pb2.Keepalive())
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _message(self, **event: Any) -> exec_pb2.ExecResponse:  # noqa: ANN401 - a field and its value
         self._sequence += 1
