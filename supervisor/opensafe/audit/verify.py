@@ -49,8 +49,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the warden's ledger. kind: sandbox, start, end, pool (one was made before it was asked for) or claim
-    (it, the `cell`, was handed out as sandbox_id). leaf: of the decision that was used up.
+    """An entry of the warden's ledger. kind: sandbox, start, end, pool (one was made before it was asked for), claim
+    (it, the `cell`, was handed out as sandbox_id) or void (nothing was started: a power cut had taken the decision).
+    leaf: of the decision that was used up.
     """
 
     kind: str
@@ -196,6 +197,7 @@ class _Verification:
     def _read_ledger(self) -> tuple[int, set[str]]:
         count, used, starts = 0, set[str](), set[str]()
         cells = set[str]()
+        undecided: dict[str, Finding] = {}
         try:
             for link in _ledger_links(self._state):
                 entry = _convert(link, LedgerEntry)
@@ -203,13 +205,17 @@ class _Verification:
                 if self._signed is not None:
                     self._signed.entry(count, link.leaf)
                 self._check_cell(entry, cells)
+                if entry.kind == "void":
+                    self._check_void(entry, undecided)
                 if entry.kind not in ("start", "sandbox"):
                     continue
                 what = entry.exec_id or entry.sandbox_id
                 allowed = self._allowed.get(entry.leaf)
                 if allowed is None:
                     message = f"{what} was started on a decision that the log does not hold or that does not allow"
-                    self._found("execution_without_decision", "ledger", entry.index, message)
+                    undecided[entry.leaf] = Finding(
+                        kind="execution_without_decision", where="ledger", index=entry.index, message=message
+                    )
                 elif allowed.subject != entry.subject:
                     message = f"{what} is not what record {allowed.index} allowed"
                     self._found("execution_not_as_decided", "ledger", entry.index, message)
@@ -225,7 +231,15 @@ class _Verification:
         else:
             if self._signed is not None:
                 self._signed.ledger_ended(count)
+        self._findings += undecided.values()
         return count, starts
+
+    def _check_void(self, entry: LedgerEntry, undecided: dict[str, Finding]) -> None:
+        """What was never decided on record may be voided, and nothing else."""
+        undecided.pop(entry.leaf, None)
+        if entry.leaf in self._allowed:
+            message = f"{entry.exec_id or entry.sandbox_id} is said not to have been started, though it was decided"
+            self._found("void_of_a_decision", "ledger", entry.index, message)
 
     def _check_cell(self, entry: LedgerEntry, cells: set[str]) -> None:
         """What the pool made is handed out once. `cells`: those that were made so far and not handed out."""

@@ -91,21 +91,19 @@ class Decisions:
         self._checkpoints = checkpoints
 
     async def settled(self, ref: RecordRef) -> None:
-        """Return when the record is on disk; the front may send its place before it is.
-
-        Raises WardenRefused, and AuditError where the log is not vouched for any more.
-        """
-        self._checkpoints.require()
+        """Return when the record is on disk; the front may send its place before it is. Raises WardenRefused."""
         try:
             await self._segments.durable(ref)
         except AuditError as error:
             raise WardenRefused(f"no decision: {error}", remedy=_REMEDY) from error
 
     def check(self, ref: RecordRef, subject: Subject) -> Decided:
-        """The decision, when it allows the subject and was never used. Raises WardenRefused.
+        """The decision, when it allows the subject and was never used.
 
-        The caller writes the ledger entry before anything else can run, which is what uses the record up.
+        The caller writes the ledger entry before anything else can run, which is what uses the record up. Raises
+        WardenRefused, and AuditError where the log is not vouched for any more.
         """
+        self._checkpoints.require()
         try:
             line = self._segments.line(ref.segment, ref.offset, ref.length)
         except AuditError as error:

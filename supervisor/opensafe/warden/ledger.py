@@ -8,8 +8,11 @@ import logging
 import os
 import pathlib
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
+
+import msgspec
 
 from ..errors import AuditError
 from ..model.canonical import NotCanonicalError
@@ -20,7 +23,20 @@ _log = logging.getLogger(__name__)
 
 _CHUNK: Final = 1 << 20
 
-Kind = Literal["sandbox", "start", "end", "pool", "claim"]
+#: Entries that can be under way at once: requests of one peer (protocol.py), of which each makes one.
+_UNDER_WAY: Final = 4096
+
+Kind = Literal["sandbox", "start", "end", "pool", "claim", "void"]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What an entry says was to be started, and on which decision."""
+
+    kind: str = ""
+    leaf: str = ""
+    sandbox_id: str = ""
+    exec_id: str = ""
+    index: int = 0
 
 
 class Ledger:
@@ -29,6 +45,8 @@ class Ledger:
     def __init__(self, path: pathlib.Path) -> None:
         """Open, verify and continue. Raises AuditError when the chain is broken."""
         self.used: set[bytes] = set()
+        #: Of an earlier run: the last entries of what was to be started that have no end on record.
+        self.unended: tuple[Entry, ...] = ()
         self._head = Head()
         self._broken = False
         try:
@@ -67,7 +85,7 @@ class Ledger:
         """Write one entry; the position to hand to `durable`. Raises AuditError: then nothing may be started.
 
         A `pool` entry stands for a sandbox made before anybody asked, and the program that warmed it; the `claim` entry
-        says under which id such a `cell` was handed out.
+        says under which id such a `cell` was handed out; a `void` entry that nothing was started on the decision.
         """
         entry: dict[str, Any] = {
             "exec_id": exec_id, "kind": kind, "leaf": leaf, "sandbox_id": sandbox_id, "subject": subject,
@@ -110,11 +128,20 @@ class Ledger:
                 yield line
                 size += len(line) + 1
 
+        begun: deque[Entry] = deque(maxlen=_UNDER_WAY)
+        ended = set[str]()
         for link in verify(counted()):
-            leaf = link.record.get("leaf")
-            if isinstance(leaf, str) and leaf:
-                self.used.add(bytes.fromhex(leaf))
+            entry = msgspec.convert(link.record, Entry)
+            if entry.leaf:
+                self.used.add(bytes.fromhex(entry.leaf))
+            if entry.kind in ("sandbox", "start"):
+                begun.append(entry)
+            elif entry.kind == "end":
+                ended.add(entry.exec_id)
+            elif entry.kind == "void":
+                ended.add(entry.leaf)
             self._head = Head(link.index + 1, link.leaf)
+        self.unended = tuple(one for one in begun if ended.isdisjoint((one.leaf, one.exec_id)))
         torn = os.fstat(self._file).st_size - size
         if torn:
             # An entry is on disk whole before anything is started, so a torn one stands for nothing.

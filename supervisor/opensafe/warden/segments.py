@@ -7,6 +7,7 @@ says whether it does. A torn last line is left as it is: the front states it. A 
 
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Final
 
 from ..errors import AuditError, LimitExceeded
@@ -64,6 +65,13 @@ class Segments:
     def read(self, number: int, offset: int, length: int) -> bytes:
         """At most so many bytes of a segment. Raises AuditError, OSError."""
         return os.pread(self._reader(number), length, offset)
+
+    def lines(self, number: int) -> Iterator[bytes]:
+        """All complete lines of a segment, without their newline. Raises OSError."""
+        with self.path(number).open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line[:-1]
 
     def size(self, number: int) -> int:
         """Bytes of a segment, 0 for one that is not there. Raises OSError."""

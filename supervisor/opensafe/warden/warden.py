@@ -54,6 +54,7 @@ from .sandbox.runsc import PLATFORM, Runsc, check_version
 from .sandbox.sandbox import Sandbox
 from .sandbox.state import State
 from .segments import Segments
+from .voiding import void
 
 _log = logging.getLogger(__name__)
 
@@ -238,6 +239,8 @@ class Warden:
         )
         stack.push_async_callback(self._checkpoints.close)
         await self._checkpoints.begin()
+        signed = self._checkpoints.last
+        void(self._ledger, self._segments, signed.ledger.size if signed is not None else 0)
         self._decisions = Decisions(self._segments, self._ledger, self._checkpoints)
 
         self._lifecycle = Lifecycle(layout, hierarchies, state, runsc, driver, limit=config.caps.sandboxes)
@@ -294,7 +297,6 @@ class Warden:
     async def _create_decided(self, request: protocol.CreateSandbox) -> tuple[Sandbox, int]:
         """The sandbox, and the nanoseconds of its claim; 0 for one that was made."""
         wanted = request.spec
-        await self._decisions.settled(request.decision)
         decided = self._decisions.check(request.decision, wanted)
         tenant = decided.input.principal.name
         if request.require_warm and not self._pool.has(tenant, wanted):
@@ -303,7 +305,7 @@ class Warden:
         position = self._ledger.append(
             "sandbox", sandbox_id=wanted.sandbox_id, leaf=request.decision.leaf, subject=decided.subject or ""
         )
-        sandbox, claim_ns = await self._claim(tenant, wanted, position)
+        sandbox, claim_ns = await self._claim(tenant, request, position)
         if sandbox is None:
             if request.require_warm:
                 raise _no_warm(wanted)
@@ -311,21 +313,22 @@ class Warden:
             sandbox = await self._lifecycle.create(wanted)
         return sandbox, claim_ns
 
-    async def _claim(self, tenant: str, wanted: SandboxSpec, position: int) -> tuple[Sandbox | None, int]:
+    async def _claim(self, tenant: str, request: protocol.CreateSandbox, position: int) -> tuple[Sandbox | None, int]:
         """A sandbox out of the pool, where there is one that is fit, and the nanoseconds that took it. Nothing happens
         before the decision is on disk, the entry that ends at `position`, and the one that names the cell.
         """
+        wanted = request.spec
         while (cell := self._pool.take(tenant, wanted)) is not None:
             try:
                 position = self._ledger.append("claim", sandbox_id=wanted.sandbox_id, cell=cell.container)
-                await self._ledger.durable(position)
+                await self._on_disk(request.decision, position)
             except BaseException:
                 self._pool.give_up(cell)
                 raise
             begun = time.monotonic_ns()
             if await self._pool.claim(cell, wanted):
                 return cell, time.monotonic_ns() - begun
-        await self._ledger.durable(position)
+        await self._on_disk(request.decision, position)
         return None, 0
 
     async def _start_program(self, request: protocol.Start, descriptors: list[int]) -> protocol.Started:
@@ -335,7 +338,6 @@ class Warden:
             if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise InvalidArgument("standard streams must be pipes")
         with self._programs.reserved(launch):
-            await self._decisions.settled(request.decision)
             decided = self._decisions.check(request.decision, launch)
             if launch.user is not None:
                 image = self._image_of(launch.sandbox_id)
@@ -348,7 +350,7 @@ class Warden:
                 leaf=request.decision.leaf,
                 subject=decided.subject or "",
             )
-            await self._ledger.durable(position)
+            await self._on_disk(request.decision, position)
             stdin, stdout, stderr = descriptors
             programs = self._files(launch.sandbox_id, decided.result.grant.programs)
             await self._programs.start(launch, stdin, stdout, stderr, announced=decided.announcement(launch, programs))
@@ -364,6 +366,14 @@ class Warden:
     def _image_of(self, sandbox_id: str) -> Image:
         spec = self._lifecycle.get(sandbox_id).spec
         return self._lifecycle.images.of(spec.template, spec.image_digest)
+
+    async def _on_disk(self, decision: protocol.RecordRef, position: int) -> None:
+        """Return when decision and ledger entry are both on disk. Raises WardenRefused, AuditError (ADR 0031)."""
+        entered = asyncio.ensure_future(self._ledger.durable(position))
+        try:
+            await self._decisions.settled(decision)
+        finally:
+            await entered
 
     def _files(self, sandbox_id: str, programs: str | tuple[str, ...]) -> tuple[str, ...] | None:
         """The files of the sandbox's image that a grant covers; None for any."""

@@ -156,6 +156,24 @@ def test_a_decision_used_twice_is_named(copy):
     assert {found["kind"] for found in report["details"]["findings"]} == {"decision_used_twice"}
 
 
+def test_a_lost_decision_is_excused_by_its_void_and_no_other_is(copy):
+    """ADR 0031: the twin of the log that was cut."""
+
+    def voided(entries):
+        for entry in entries:
+            yield entry
+        for entry in entries:
+            if entry["kind"] in ("sandbox", "start"):
+                yield {**entry, "kind": "void", "subject": ""}
+
+    lines = segment(copy).read_bytes().splitlines(keepends=True)
+    rewrite(copy / "ledger.jsonl", voided)
+    kinds = [found["kind"] for found in verify(copy)[0]["details"]["findings"]]
+    assert kinds == ["void_of_a_decision"] * sum("void" in line for line in (copy / "ledger.jsonl").open())
+    segment(copy).write_bytes(b"".join(lines[:3]))
+    assert verify(copy)[0]["details"]["findings"] == []
+
+
 class FrontDouble:
     """A front under an attacker's control: the warden's connection and the audit descriptor, and no policy."""
 
