@@ -5,6 +5,7 @@ has gRPC's Python server wait for each of our forty methods separately and look 
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +20,11 @@ _log = structlog.get_logger()
 
 _Unary = Callable[[Any, Any], Awaitable[Any]]
 _Stream = Callable[[Any, Any], AsyncIterator[Any]]
+Answered = Callable[[str, str, float], None]
+"""Told of each request that was answered: the method's full name, the status code's name, and the seconds it took."""
+
+_OK: Final = "OK"
+_CANCELLED: Final = "CANCELLED"
 
 
 class Handlers(grpc.GenericRpcHandler):
@@ -28,7 +34,8 @@ class Handlers(grpc.GenericRpcHandler):
     undone. So unary handlers run as tasks of ours: `settle` waits for them at the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answered: Answered) -> None:
+        self._answered = answered
         self._methods: Final[dict[str, Any]] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
 
@@ -38,7 +45,7 @@ class Handlers(grpc.GenericRpcHandler):
     def add_registered_method_handlers(self, service: str, methods: Mapping[str, Any]) -> None:
         """Called by generated code for each service."""
         for name, handler in methods.items():
-            self._methods[f"/{service}/{name}"] = self._guarded(handler)
+            self._methods[f"/{service}/{name}"] = self._guarded(f"{service}/{name}", handler)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - a handler of whatever messages
         """The method that a request names, or None."""
@@ -49,25 +56,46 @@ class Handlers(grpc.GenericRpcHandler):
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _guarded(self, handler: Any) -> Any:  # noqa: ANN401 - as grpc makes them
+    def _guarded(self, name: str, handler: Any) -> Any:  # noqa: ANN401 - as grpc makes them
         codec = (handler.request_deserializer, handler.response_serializer)
         if handler.unary_unary:
-            return grpc.unary_unary_rpc_method_handler(self._unary(handler.unary_unary), *codec)
+            return grpc.unary_unary_rpc_method_handler(self._unary(name, handler.unary_unary), *codec)
         if handler.unary_stream:
-            return grpc.unary_stream_rpc_method_handler(_stream(handler.unary_stream), *codec)
+            return grpc.unary_stream_rpc_method_handler(self._stream(name, handler.unary_stream), *codec)
         if handler.stream_unary:
-            return grpc.stream_unary_rpc_method_handler(self._unary(handler.stream_unary), *codec)
-        return grpc.stream_stream_rpc_method_handler(_stream(handler.stream_stream), *codec)
+            return grpc.stream_unary_rpc_method_handler(self._unary(name, handler.stream_unary), *codec)
+        return grpc.stream_stream_rpc_method_handler(self._stream(name, handler.stream_stream), *codec)
 
-    def _unary(self, handler: _Unary) -> _Unary:
+    def _unary(self, name: str, handler: _Unary) -> _Unary:
         async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the handler
+            begun, code = time.perf_counter(), _CANCELLED
             task = asyncio.ensure_future(handler(request, context))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
             try:
-                return await asyncio.shield(task)
+                response = await asyncio.shield(task)
+                code = _OK
+                return response
             except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
+                code = _code(error, context)
                 await _abort(context, error)
+            finally:
+                self._answered(name, code, time.perf_counter() - begun)
+
+        return handle
+
+    def _stream(self, name: str, handler: _Stream) -> _Stream:
+        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as the handler
+            begun, code = time.perf_counter(), _CANCELLED
+            try:
+                async for response in handler(request, context):
+                    yield response
+                code = _OK
+            except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
+                code = _code(error, context)
+                await _abort(context, error)
+            finally:
+                self._answered(name, code, time.perf_counter() - begun)
 
         return handle
 
@@ -77,18 +105,13 @@ class Handlers(grpc.GenericRpcHandler):
             task.exception()  # read: where the client is gone, nobody else does
 
 
-def _stream(handler: _Stream) -> _Stream:
-    async def handle(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as the handler
-        try:
-            async for response in handler(request, context):
-                yield response
-        except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
-            await _abort(context, error)
-
-    return handle
+def _code(error: Exception, context: Any) -> str:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+    if isinstance(error, grpc.aio.AbortError):  # a service of gRPC's own has set it
+        return str(context.code().name)
+    return str(code_pb2.Code.Name(to_status(error).code))
 
 
-async def _abort(context: Any, error: Exception) -> None:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+async def _abort(context: Any, error: Exception) -> None:  # noqa: ANN401 - as above
     if isinstance(error, grpc.aio.AbortError):
         raise error
     status = to_status(error)

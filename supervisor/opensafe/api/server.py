@@ -57,7 +57,7 @@ from .agent_service import AgentService
 from .audit_service import AuditService
 from .exec_service import ExecService
 from .files_service import FilesService
-from .handlers import Handlers
+from .handlers import Answered, Handlers
 from .policy_service import PolicyService
 from .review_service import ReviewService
 from .sandbox_service import SandboxService
@@ -115,8 +115,9 @@ class Api:
         *,
         keepalive_s: float,
         with_reflection: bool,
+        answered: Answered,
     ) -> None:
-        """keepalive_s: how long an Exec stream may be quiet."""
+        """keepalive_s: how long an Exec stream may be quiet. answered: counts requests."""
         self._health = HealthServicer()
         self._servers: list[grpc.aio.Server] = []
         self._handlers: list[Handlers] = []
@@ -130,7 +131,7 @@ class Api:
                     ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ],
             )
-            handlers = Handlers()
+            handlers = Handlers(answered)
             as_server = cast("grpc.aio.Server", handlers)  # all of one that generated code uses
             _add_services(as_server, services, principal, self._health, keepalive_s)
             if with_reflection:

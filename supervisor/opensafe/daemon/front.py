@@ -180,6 +180,7 @@ class Front:
             caps.arguments_bytes,
             keepalive_s=config.service.keepalive_s,
             with_reflection=config.service.reflection,
+            answered=meters.request,
         )
         await api.start()
         activations.on_settled = api.in_force

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
@@ -33,13 +36,21 @@ class Sessions(session_pb2_grpc.SessionServiceServicer):
         self.done = True
         return session_pb2.CloseSessionResponse()
 
+    async def ReportUsage(self, request, context):  # noqa: N802 - the name of the RPC
+        raise NotImplementedError
+
+
+def _reflection(channel: Any) -> Any:
+    return reflection_pb2_grpc.ServerReflectionStub(channel)
+
 
 @contextlib.asynccontextmanager
-async def served(tmp_path, servicer):
-    handlers = Handlers()
+async def served(tmp_path, servicer, answered=lambda *_: None):
+    handlers: Any = Handlers(answered)
     session_pb2_grpc.add_SessionServiceServicer_to_server(servicer, handlers)
     names = ("opensafe.v1.SessionService",)
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(names), handlers)
+    health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), handlers)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((handlers,))
     server.add_insecure_port(f"unix:{tmp_path}/socket")
@@ -93,7 +104,63 @@ async def test_a_client_that_goes_away_stops_no_change_half_way(tmp_path):
 
 async def test_reflection_is_served_like_the_rest(tmp_path):
     async with served(tmp_path, Sessions()) as (channel, _):
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        stub = _reflection(channel)
         asked = reflection_pb2.ServerReflectionRequest(list_services="")
         (answer,) = [one async for one in stub.ServerReflectionInfo(iter([asked]))]
     assert [one.name for one in answer.list_services_response.service] == ["opensafe.v1.SessionService"]
+
+
+@contextlib.asynccontextmanager
+async def counted(tmp_path):
+    """A server, what its client raises passed over, and the requests that were answered."""
+    answered, told = [], asyncio.Event()
+
+    def count(method, code, seconds):
+        assert seconds >= 0
+        answered.append((method, code))
+        told.set()
+
+    sessions = Sessions()
+    async with served(tmp_path, sessions, count) as (channel, _):
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
+            yield session_pb2_grpc.SessionServiceStub(channel), channel, sessions, answered
+        await told.wait()
+        sessions.go_on.set()
+
+
+@pytest.mark.parametrize(("agent", "code"), [("a", "OK"), ("nobody", "NOT_FOUND"), ("fault", "INTERNAL")])
+async def test_a_request_is_counted_by_method_and_code(tmp_path, agent, code):
+    async with counted(tmp_path) as (stub, _, _, answered):
+        await stub.CreateSession(session_pb2.CreateSessionRequest(agent=agent))
+    assert answered == [("opensafe.v1.SessionService/CreateSession", code)]
+
+
+async def test_one_whose_client_went_away_is_counted_as_cancelled(tmp_path):
+    async with counted(tmp_path) as (stub, _, sessions, answered):
+        call = stub.CloseSession(session_pb2.CloseSessionRequest())
+        await sessions.begun.wait()
+        call.cancel()
+    assert answered == [("opensafe.v1.SessionService/CloseSession", "CANCELLED")]
+
+
+async def test_what_a_service_of_grpc_aborts_with_is_counted(tmp_path):
+    async with counted(tmp_path) as (_, channel, _, answered):
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        await stub.Check(health_pb2.HealthCheckRequest(service="none"))
+    assert answered == [("grpc.health.v1.Health/Check", "NOT_FOUND")]
+
+
+async def test_a_stream_is_counted_at_its_end(tmp_path):
+    async with counted(tmp_path) as (_, channel, _, answered):
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+        async for _ in _reflection(channel).ServerReflectionInfo(iter([asked])):
+            pass
+    assert answered == [("grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "OK")]
+
+
+async def test_what_nobody_offers_is_not_counted_under_a_name_of_the_clients(tmp_path):
+    answered = []
+    async with served(tmp_path, Sessions(), lambda *told: answered.append(told)) as (channel, _):
+        with pytest.raises(grpc.aio.AioRpcError):
+            await channel.unary_unary("/opensafe.v1.SessionService/Nothing")(b"")
+    assert answered == []
