@@ -202,7 +202,9 @@ print(json.dumps(oct(os.stat("/tmp/raised").st_mode)))
 #: Every process that is there, and what may be done to it. The twin is a child of one's own.
 REACH = """
 import ctypes, json, os, signal, subprocess
-own = subprocess.Popen(["sleep", "1000"])
+own = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+own.stdin.write(b"x")
+own.stdout.read(1)  # it is what it shall be: an execve under way hides it
 libc = ctypes.CDLL(None, use_errno=True)
 def tried(act):
     try:
