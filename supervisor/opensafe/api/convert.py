@@ -1,6 +1,7 @@
 """Between protobuf messages and the model. One function a message; unknown enum values raise InvalidArgument."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,6 +23,16 @@ _ACTIONS: Final = {
 }
 _KINDS: Final = {kind: common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}") for kind in OutcomeKind}
 _KINDS_BACK: Final = {value: kind for kind, value in _KINDS.items()}
+
+_Kind = TypeVar("_Kind")
+
+
+def checked(what: str, asked: Mapping[str, object], kind: type[_Kind], *, remedy: str = "") -> _Kind:
+    """The fields of a message as one of our types, which has their bounds. Raises InvalidArgument naming both."""
+    try:
+        return msgspec.convert(asked, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"{what}: {error}", value=asked, remedy=remedy) from error
 
 
 def action(value: Action) -> "common_pb2.Action.ValueType":
@@ -87,11 +98,7 @@ def outcome_of(message: common_pb2.Outcome) -> Outcome:
 
 def budget_of(message: session_pb2.BudgetLimits) -> Limits:
     """A session's own ceilings. Raises InvalidArgument naming field and bound."""
-    asked = {field.name: value for field, value in message.ListFields()}
-    try:
-        return msgspec.convert(asked, Limits)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(f"limits: {error}", value=asked) from error
+    return checked("limits", {field.name: value for field, value in message.ListFields()}, Limits)
 
 
 def subject_of(message: agent_pb2.BanSubject) -> Subject:

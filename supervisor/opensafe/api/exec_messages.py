@@ -31,10 +31,7 @@ def asked_of(message: exec_pb2.StartCall) -> Asked:
     if len(message.tag) > _TAG_MAX or not message.tag.isprintable():
         raise InvalidArgument("tag must be printable text", value=message.tag[:200], limit=f"{_TAG_MAX} characters")
     limits = {field.name: value for field, value in message.limits.ListFields()}
-    try:
-        asked = msgspec.convert({**limits, "tag": message.tag}, Asked)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(f"limits: {error}", value=limits) from error
+    asked = convert.checked("limits", {**limits, "tag": message.tag}, Asked)
     if 0 < asked.wall_ms < _WALL_MS_MIN:
         raise InvalidArgument(
             "limits: a deadline that short can't be held", value=asked.wall_ms, limit=f"{_WALL_MS_MIN} ms or more"
@@ -57,11 +54,7 @@ def keep_of(message: exec_pb2.StartCall) -> bool:
 
 def terminal_of(message: exec_pb2.TerminalSize) -> Terminal:
     """A terminal's size. Raises InvalidArgument."""
-    size = {"columns": message.columns, "rows": message.rows}
-    try:
-        return msgspec.convert(size, Terminal)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(f"terminal: {error}", value=f"{message.columns} x {message.rows}") from error
+    return convert.checked("terminal", {"columns": message.columns, "rows": message.rows}, Terminal)
 
 
 def signal_of(number: int) -> int:

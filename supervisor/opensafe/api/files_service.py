@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from opensafe._proto.v1 import files_pb2, files_pb2_grpc
+from opensafe.control.paging import page_size
 from opensafe.errors import InvalidArgument
 from opensafe.execution.run import Stdin
 from opensafe.gate import Gate
@@ -74,9 +75,7 @@ class FilesService(files_pb2_grpc.FilesServiceServicer):
         context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> files_pb2.ListDirectoryResponse:
         """One page."""
-        if not 0 <= request.page_size <= MAX_PAGE:
-            raise InvalidArgument("page_size is out of bounds", value=request.page_size, limit=f"0 to {MAX_PAGE}")
-        most = request.page_size or _PAGE
+        most = page_size(request.page_size, usual=_PAGE, most=MAX_PAGE)
         arguments = {"path": request.path, "max_entries": most, **_given(cursor=request.cursor)}
         async with self._begin(Wanted(call=request.call, tool="List", arguments=arguments), context) as run:
             *records, rest = (await run.whole()).split(b"\0")

@@ -1,14 +1,15 @@
 """Between the messages of sandbox.proto and the model. What a request holds is checked here, by type and bound."""
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from opensafe._proto.v1 import sandbox_pb2
 from opensafe.control.sandbox_list import Filter
 from opensafe.control.sandboxes import Wanted
-from opensafe.errors import InvalidArgument
 from opensafe.state.rows import SandboxRow
+
+from . import convert
 
 _ACTIONS: Final = {
     "": sandbox_pb2.IDLE_ACTION_UNSPECIFIED,
@@ -21,7 +22,7 @@ _ACTIONS_BACK: Final = {
     sandbox_pb2.IDLE_ACTION_PAUSE: "pause",
 }
 
-_Checked = TypeVar("_Checked")
+_BOUNDS: Final = "Bounds are in docs/configuration.md and docs/sandboxes.md."
 
 
 def wanted(message: sandbox_pb2.CreateSandboxRequest) -> Wanted:
@@ -32,7 +33,7 @@ def wanted(message: sandbox_pb2.CreateSandboxRequest) -> Wanted:
     asked["limits"] = {field.name: value for field, value in message.limits.ListFields()}
     # An unknown number has no name, which the type then refuses.
     asked["idle_action"] = _ACTIONS_BACK.get(message.idle_action, str(message.idle_action))
-    return _checked(asked, Wanted)
+    return convert.checked("sandbox", asked, Wanted, remedy=_BOUNDS)
 
 
 def filtered(message: sandbox_pb2.ListSandboxesRequest) -> Filter:
@@ -40,7 +41,7 @@ def filtered(message: sandbox_pb2.ListSandboxesRequest) -> Filter:
     asked: dict[str, Any] = {"labels": dict(message.labels), "session_id": message.session_id}
     if message.states:
         asked["states"] = list(message.states)
-    return _checked(asked, Filter)
+    return convert.checked("sandbox", asked, Filter, remedy=_BOUNDS)
 
 
 def sandbox(row: SandboxRow) -> sandbox_pb2.Sandbox:
@@ -61,12 +62,3 @@ def sandbox(row: SandboxRow) -> sandbox_pb2.Sandbox:
         idle_action=_ACTIONS[row.idle_action],
         changed_unix_ns=row.changed_us * 1000,
     )
-
-
-def _checked(asked: dict[str, Any], kind: type[_Checked]) -> _Checked:
-    try:
-        return msgspec.convert(asked, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(
-            f"sandbox: {error}", value=asked, remedy="Bounds are in docs/configuration.md and docs/sandboxes.md."
-        ) from error

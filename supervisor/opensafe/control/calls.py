@@ -14,6 +14,7 @@ from opensafe.state.rows import CallRow
 from opensafe.state.store import Store
 
 from .live import LiveCalls
+from .paging import page_size
 from .sessions import Sessions
 
 PAGE: Final = 100
@@ -38,9 +39,7 @@ class Calls:
     def page(self, principal: Principal, session_id: str, *, state: str, tag: str, size: int, cursor: str) -> Page:
         """The latest first. Raises NotFound, InvalidArgument."""
         self._sessions.require(principal, session_id)
-        if not 0 <= size <= PAGE_MAX:
-            raise InvalidArgument("page_size is out of bounds", value=size, limit=f"0 to {PAGE_MAX}")
-        size = size or PAGE
+        size = page_size(size, usual=PAGE, most=PAGE_MAX)
         rows = self._store.calls(session_id, state=state, tag=tag, before=_place(cursor), most=size + 1)
         last = rows[size - 1] if len(rows) > size else None
         return Page(rows[:size], f"{last.decided_us}.{last.call_id}" if last else "")

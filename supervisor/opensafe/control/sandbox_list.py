@@ -15,6 +15,7 @@ from opensafe.model.records import SandboxRecord
 from opensafe.state.rows import SandboxRow
 from opensafe.state.store import Store
 
+from .paging import page_size
 from .sandboxes import Labels
 
 _PAGE: Final = 100
@@ -41,16 +42,14 @@ class SandboxList:
         self._store = store
 
     def page(
-        self, principal: Principal, wanted: Filter, page_size: int = 0, cursor: str = ""
+        self, principal: Principal, wanted: Filter, asked: int = 0, cursor: str = ""
     ) -> tuple[list[SandboxRow], str]:
-        """The next page, oldest first, and the cursor of the one after ("" after the last).
+        """The next page, of the size `asked` for, oldest first, and the cursor of the one after ("" after the last).
 
         A cursor is a place and no count: what is made or removed between two pages neither repeats nor hides another.
         Raises InvalidArgument for a cursor of another filter.
         """
-        if not 0 <= page_size <= _PAGE_MAX:
-            raise InvalidArgument("page_size is out of bounds", value=page_size, limit=f"0 to {_PAGE_MAX}")
-        size = page_size or _PAGE
+        size = page_size(asked, usual=_PAGE, most=_PAGE_MAX)
         rows = self._store.sandboxes.page(
             principal.name,
             after=_place(cursor, wanted),
