@@ -62,6 +62,21 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Hosts that are not known
+# description: The shell's own /dev/tcp, or a program given a host, where the text does not show which one.
+# custom:
+#   id: tool.bash.network.deny
+#   severity: high
+#   threat: I3
+blocks contains hit.block(
+	"tool.bash.network.deny", "high",
+	"the command names a host that is not known before the run", reason, "Name only hosts of the site's allow list, literally.",
+) if {
+	some reason in input.call.opaque_reasons
+	endswith(reason, " may reach a host that is not known before the run")
+}
+
+# METADATA
 # title: Deletion outside the workspace
 # description: Deletes are for the workspace and temporary directories, and never for their roots.
 # custom:
@@ -155,9 +170,10 @@ blocks contains hit.block(
 	"tool.bash.destructive.deny", "critical",
 	$"truncates {path.path}, which is outside the workspace", path.path, "Truncate files beneath /workspace or /tmp only.",
 ) if {
-	count(command.at.truncate) > 0
+	_empties
 	some path in input.call.writes
 	not write.within(path)
+	not path.classes.stream
 }
 
 # METADATA
@@ -286,6 +302,24 @@ program_allows contains hit.allow(
 	"an ordinary development program within the workspace", "",
 ) if {
 	exec.ordinary
+}
+
+_empties if command.at.truncate
+
+# `> /etc/hosts` and `: > /etc/hosts`.
+_empties if {
+	some program in ["", ":", "true"]
+	some at in command.at[program]
+	some redirect in input.call.commands[at].redirects
+	redirect.op in {">", ">|"}
+}
+
+# `cp /dev/null /etc/hosts`, `dd if=/dev/zero of=/etc/hosts`.
+_empties if {
+	some program in ["cat", "cp", "dd", "install"]
+	some at in command.at[program]
+	some argument in input.call.commands[at].argv
+	trim_prefix(argument, "if=") in {"/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"}
 }
 
 _readable if {

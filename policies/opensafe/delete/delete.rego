@@ -26,6 +26,21 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: History files deleted
+# description: Files of a history that a call deletes, by a command or a file tool.
+# custom:
+#   id: tool.bash.history.deny
+#   severity: high
+#   threat: R4
+blocks contains hit.block(
+	"tool.bash.history.deny", "high",
+	$"{path.path} is a command history", path.path, "Leave histories alone.",
+) if {
+	some path in input.call.deletes
+	not _no_history(path)
+}
+
+# METADATA
 # title: Allowed
 # description: The path may be deleted.
 allowed(path) if {
@@ -45,6 +60,11 @@ allowed(path) if {
 allowed(path) if {
 	path.path in {"/workspace", "/tmp", "/var/tmp"}
 	_by_name
+}
+
+_no_history(path) if {
+	is_object(path.classes)
+	not path.classes.history
 }
 
 _whole(path) if path.path in {"/workspace", "/tmp", "/var/tmp"}

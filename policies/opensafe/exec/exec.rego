@@ -493,11 +493,6 @@ _covered(item, _) if {
 }
 
 # Blocked by a rule that names it better than default.deny would.
-_covered(item, _) if {
-	some name in array.concat([item.program], item.via)
-	config.programs.denied[name]
-}
-
 _covered(item, _) if command.network[item.program]
 
 _fetchers contains name if {
@@ -534,6 +529,17 @@ _substituted if {
 	some name in command.network
 	some at in command.at[name]
 	input.call.commands[at].position == "substitution"
+}
+
+# An archive that is fetched and unpacked at once, and a program by its path.
+_runners contains item.program if {
+	count(_fetchers) > 0
+	some unpacker in ["bsdtar", "cpio", "tar"]
+	some place in command.at[unpacker]
+	input.call.commands[place].position == "pipe"
+	some item in input.call.commands
+	contains(item.argv[0], "/")
+	not config.programs.directories[trim_suffix(item.argv[0], item.program)]
 }
 
 # A text that is not known before the run, where something is fetched.

@@ -41,7 +41,8 @@ _makes_link("--link") := true
 _makes_link(argument) if {
 	startswith(argument, "-")
 	not startswith(argument, "--")
-	trim_left(argument, "-abdfiLnPprRTuvxZH") in {"s", "l", "sf", "lf"}
+	trim(argument, "-abdfilnprstuvxHLPRTZ") == ""
+	trim_left(argument, "-abdfinprtuvxHLPRTZ") != ""
 }
 
 _stays(item) if {

@@ -258,7 +258,7 @@ blocks contains hit.block(
 
 # METADATA
 # title: History files
-# description: Files of a history that a command writes or deletes.
+# description: Files of a history that a command writes.
 # custom:
 #   id: tool.bash.history.deny
 #   severity: high
@@ -267,7 +267,7 @@ blocks contains hit.block(
 	"tool.bash.history.deny", "high",
 	$"{path.path} is a command history", path.path, "Leave histories alone.",
 ) if {
-	some path in array.concat(input.call.writes, input.call.deletes)
+	some path in input.call.writes
 	not _no_history(path)
 }
 

@@ -52,6 +52,10 @@ _FED_TEXTS: Final = frozenset({"ed", "ex", "gmake", "make", "vi", "vim"})
 _RECIPE: Final = re.compile(r"^\t[@+-]*([^\n]+)", re.MULTILINE)
 _BANG: Final = re.compile(r"^\s*(?:[0-9,$%.]*[rw]\s*)?!\s*([^\n]+)", re.MULTILINE)
 _POOL: Final = re.compile(r"stratum[12]?\+[a-z]+://[\w.-]+(?::[0-9]{1,5})?")
+#: What an unset variable before it makes a directory of the root: `rm -rf "$DIR/usr"`.
+_UNSET_ROOT: Final = re.compile(
+    rf"{HOLE}[\x01\x02]?/(?:{'|'.join(sorted(ROOTS - {'tmp', 'workspace'}))})(?:/[^{HOLE}]*)?\Z"
+)
 _SOCKET: Final = re.compile(r"/dev/(tcp|udp)/([^/]*)/([^/]*)")
 
 
@@ -217,10 +221,14 @@ class Collector:
         elif HOLE in word.text:
             if word.text.startswith("/dev/fd/"):
                 return
+            if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+                self.doubt(f"{who} may reach a host that is not known before the run")
             if role == "delete" or not self._scripts:
                 self.doubt(f"{who} may {role} a path that is not known before the run")
             if "/" in word.text[1:].partition(HOLE)[0] and word.text[0] != HOLE and role != "text":
                 self._around(role, _HOLES.sub("*", word.text), who)
+            elif role == "delete" and _UNSET_ROOT.match(word.text):
+                self._file(role, Word(word.text[word.text.index("/") :]), who)
         elif word.text and (word.text != "-" or role == "delete"):
             self._file(role, word, who)
 

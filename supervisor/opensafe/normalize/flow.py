@@ -54,7 +54,9 @@ class Flow(Assignments):
             if child.is_named:
                 if child.type in ("elif_clause", "else_clause"):
                     collector.cwds = before
-                self.statement(child, position)
+                following = child.next_sibling
+                background = following is not None and following.type == "&"
+                self.statement(child, "background" if background else position)
                 joined = join(joined, collector.cwds)
         collector.forget_directories(stack)
         collector.cwds = joined

@@ -152,7 +152,7 @@ class Text(Flow):
             case "redirected_statement":
                 self._redirected(node, position)
             case "pipeline":
-                self._pipeline(node)
+                self._pipeline(node, position)
             case "list":
                 self._list(node, position)
             case "negated_command" | "compound_statement" | "do_group":
@@ -194,8 +194,11 @@ class Text(Flow):
                 )
                 self._search(node)
 
-    def _pipeline(self, node: Node, tail: Tail = ((), ())) -> None:
-        """Each stage in a shell of its own. What a stage prints may be what the next one's xargs takes."""
+    def _pipeline(self, node: Node, position: str, tail: Tail = ((), ())) -> None:
+        """Each stage in a shell of its own. What a stage prints may be what the next one's xargs takes.
+
+        In the background the first stage says so: it is fed by none.
+        """
         collector = self._collector
         before = collector.place
         feed: Sequence[Word] | None = None
@@ -209,7 +212,8 @@ class Text(Flow):
             if reads is not None and feed is not None and len(feed) == 1:
                 self._fed[reads[1].decode()] = feed[0]
             hidden = collector.made.hidden
-            self._last(child, "pipe", tail if child == final else ((), ()))
+            first = position == "background" and child == node.named_children[0]
+            self._last(child, "background" if first else "pipe", tail if child == final else ((), ()))
             flows = collector.made.flows or collector.made.hidden > hidden
             self._fed.clear()
             feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
@@ -339,7 +343,7 @@ class Text(Flow):
             self._list(body, position, tail)
             return
         if body is not None and body.type == "pipeline":
-            self._pipeline(body, tail)
+            self._pipeline(body, position, tail)
             return
         if body is not None and body.type == "negated_command":
             self._with_tail(body.named_children[-1], position, tail)

@@ -38,7 +38,7 @@ _NODE: Final = _Interpreter(
 )  # fmt: skip
 _RUBY: Final = _Interpreter("ruby", table("-nplaswcvW S! e: I: r: i= 0= F: C:! x= E: version help"), ("e",))
 _PHP: Final = _Interpreter(
-    "php", table("-nlvmiq r: f:t d:! c:! B:! R:! E:! F:! S:! t: version help"), ("r", "B", "R", "E")
+    "php", table("-nlvmiq r: f:t d:! c:! B:! R:! E:! F:! S:h! t: version help"), ("r", "B", "R", "E")
 )
 _LUA: Final = _Interpreter("lua", table("-vEW e: l: i!"), ("e",))
 _R: Final = _Interpreter("R", table("e: vanilla no-save no-restore slave quiet version help"), ("e",))

@@ -71,6 +71,7 @@ _STANDS_FOR: Final = tuple(
     }.items()
 )
 _LINKS: Final = re.compile(r"\b(?:sym)?link\w*\s*\(?\s*" + _LITERAL + r"\s*,\s*" + _LITERAL)
+_LINKS_TO: Final = re.compile(r"\.(?:sym|hard)?link_to\(\s*" + _LITERAL)
 _TALKS: Final = re.compile(
     r"\b(?:socket|connect|HTTPS?Connection|urlopen|requests|httpx|aiohttp|Socket|TCPSocket|fsockopen|createConnection|net|tls"
     r"|https?|dgram|gethostbyname\w*|getaddrinfo|resolve\w*|lookup|dns|FTP|SMTP|Telnet|IMAP|paramiko|SSHClient|Net::\w+|LWP)\b"
@@ -116,6 +117,8 @@ def mentioned(code: str) -> Iterator[Use]:
     for found in list(_LINKS.finditer(code))[:_MAX_FOUND]:
         target, link = (found[1] or found[2] or "x"), (found[3] or found[4] or "x")
         yield Use("text", Word(shlex.join(["ln", "-s", target, link])))
+    for found in list(_LINKS_TO.finditer(code))[:_MAX_FOUND]:
+        yield Use("text", Word(shlex.join(["ln", "-s", found[1] or found[2] or "x", "x"])))
     if _TALKS.search(code):
         yield from (Use("host", Word(found[1])) for found in list(_HOST.finditer(code))[:_MAX_FOUND])
     yield from (Use("host", Word(found[1])) for found in list(_INET.finditer(code))[:_MAX_FOUND])

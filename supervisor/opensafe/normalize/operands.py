@@ -99,7 +99,25 @@ _SILENT: Final = frozenset(
 )  # fmt: skip
 _LABELS: Final = frozenset({"bazel", "bazelisk", "buck", "buck2", "pants", "please"})  # `//a:b` is no path
 _SCRIPTED: Final = frozenset(
-    {"clojure", "crystal", "elixir", "groovy", "guile", "julia", "ocaml", "octave", "racket", "sbcl", "scala", "tclsh"}
+    {
+        "clojure",
+        "crystal",
+        "expect",
+        "iex",
+        "irb",
+        "jshell",
+        "pry",
+        "elixir",
+        "groovy",
+        "guile",
+        "julia",
+        "ocaml",
+        "octave",
+        "racket",
+        "sbcl",
+        "scala",
+        "tclsh",
+    }
 )
 _WRITES_PLACE: Final = frozenset({"cp", "mv", "ln", "install"})
 _WRITES_BY_OPTION: Final = frozenset(

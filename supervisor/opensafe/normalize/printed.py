@@ -12,6 +12,7 @@ _LISTS_FILES: Final = re.compile(r"-[a-zA-Z]*[lL][a-zA-Z]*|--files(?:-with-match
 _LINE_OPTIONS: Final = re.compile(r"(?: -n [0-9]+| -n?[0-9]+| -[ruzhVfqv]+)*")
 _REF_FORMAT: Final = re.compile(r"--format=%\((?:refname|objectname)(?::[\w=]+)?\)")
 _QUOTES: Final = re.compile(r"[\\'\"]")
+_PARTS: Final = re.compile(r"[\s\\'\"]")
 _MAX_ITEMS: Final = 64
 
 
@@ -58,6 +59,10 @@ def printed(program: str, args: Sequence[Word]) -> Sequence[Word] | None:
         return None
     if program == "echo" and not any(text[:1] == "-" for text in texts):
         return _items(args)
+    if program == "printf" and texts[:1] == ["%s\\0"] and not any(map(_PARTS.search, texts[1:])):
+        return [word._replace(glob=True) for word in args[1:]]  # each as it stands, whatever splits texts
+    if program == "printf" and len(texts) == 1 and "%" not in texts[0]:
+        return _items([Word(text) for text in texts[0].split("\\n")])
     if program == "printf" and texts[:1] in (["%s\\n"], ["%s\\0"], ["%s "]):
         return _items(args[1:], lines=texts[0] != "%s ")
     if program == "ls" and all(re.fullmatch(r"-[1AadrtSUvhp]+", text) for text in texts if text[:1] == "-"):

@@ -461,7 +461,8 @@ def _uv(words: Sequence[Word]) -> Peeled | None:
 _SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Peeled | None]]] = {
     ".": _source, "alias": _alias, "command": _command, "env": _env, "eval": _eval, "find": _find, "flock": _flock,
     "hyperfine": _hyperfine,
-    "parallel": _parallel, "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su,
+    "parallel": _parallel, "hatch": _uv, "pdm": _uv, "pipenv": _uv,
+    "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su,
     "sqlite3": _sqlite, "sudo": _sudo, "trap": _trap,
     "uv": _uv, "xargs": _xargs,
 }  # fmt: skip
