@@ -7,13 +7,14 @@ import os
 import msgspec
 import pytest
 
-from opensafe.errors import InvalidArgument, NotFound, UnknownUser, WardenRefused
+from opensafe.errors import AuditError, InvalidArgument, NotFound, UnknownUser, WardenRefused
 from opensafe.model.chain import verify
 from opensafe.model.decision import Grant, PathGrant
 from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec, User
 from opensafe.normalize.tools import DEFAULT_REGISTRY, MAX_ARGV_ENV
 from opensafe.warden.protocol import RecordRef
+from opensafe.warden.syncing import Syncer
 from tests.system.warden.support import DIGEST
 
 NOBODY = User(name="nobody", uid=65534, gid=65534, home="/nonexistent")
@@ -21,8 +22,8 @@ NOBODY = User(name="nobody", uid=65534, gid=65534, home="/nonexistent")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def refused(box, launch, decision, match):
-    with pytest.raises(WardenRefused, match=match):
+async def refused(box, launch, decision, match, error=WardenRefused):
+    with pytest.raises(error, match=match):
         await box.start(launch, decision)
 
 
@@ -32,24 +33,30 @@ async def test_the_benign_twin_is_allowed(box, front):
     assert (await running.end()).ended.value == 0
 
 
-async def test_a_record_that_the_warden_cannot_make_durable_starts_nothing(box, front, warden, monkeypatch):
-    launch = box.launch("true")
+@pytest.mark.parametrize("file", ["segment-", "ledger"])
+async def test_what_the_warden_cannot_make_durable_starts_nothing(box, front, warden, monkeypatch, file):
+    launch = box.launch("touch", f"/tmp/started-{file}")
     decision = front.decide(launch)
     real = os.fdatasync
 
-    def refuse(file):
-        if "segment-" in os.readlink(f"/proc/self/fd/{file}"):
+    def refuse(descriptor):
+        if file in os.readlink(f"/proc/self/fd/{descriptor}"):
             raise OSError(errno.EIO, "Input/output error")
-        real(file)
+        real(descriptor)
 
     try:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", refuse)
-            await refused(box, launch, decision, "can't be made durable")
-    finally:
-        warden._segments._syncers.clear()  # a disk does not mend itself; this one was never broken
-    assert launch.exec_id not in (warden._layout.state / "ledger.jsonl").read_text()
-    assert (await (await box.start(launch, decision)).end()).ended.value == 0
+            error = AuditError if file == "ledger" else WardenRefused
+            await refused(box, launch, decision, "can't be made durable", error)
+    finally:  # a disk does not mend itself; this one was never broken
+        warden._segments._syncers.clear()
+        warden._ledger._syncer = Syncer(warden._ledger._file, "ledger")
+    assert (await box.run("test", "-e", f"/tmp/started-{file}")).ended.value == 1
+    await refused(box, launch, decision, "used before")  # the entry that was to be synced has spent it
+    again = box.launch("touch", f"/tmp/started-{file}")
+    assert (await (await box.start(again, front.decide(again))).end()).ended.value == 0
+    assert (await box.run("test", "-e", f"/tmp/started-{file}")).ended.value == 0
 
 
 async def test_a_decision_serves_once(box, front):
