@@ -13,7 +13,10 @@ from tests.system.warden.support import Caller, Front, Host
 #: Below the state directory (documented in docs/architecture.md), by mode.
 STATE = {
     r"audit": 0o750,
+    r"audit/(checkpoint|checkpoints\.jsonl|key\.pub)": 0o640,
     r"audit/segment-\d+\.jsonl": 0o640,
+    r"checkpoint\.key": 0o600,
+    r"frontier\.json": 0o600,
     r"instance": 0o600,
     r"ledger\.jsonl": 0o600,
     r"warden\.db(-wal|-shm)?": 0o600,
