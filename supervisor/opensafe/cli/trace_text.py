@@ -148,7 +148,8 @@ def _said(span: ReadSpan) -> str:
     keys = (semconv.ACTION, semconv.REVIEW_STATE, semconv.OUTCOME)
     said = [span.text(key).replace("_", " ") for key in keys if span.text(key)]
     said += [text for key in (semconv.PROCESS_EXIT_CODE, semconv.TOOL_CALL_ID) if (text := span.text(key))]
-    said += [f"({', '.join(span.texts(semconv.RULES))})"] if span.texts(semconv.RULES) else []
+    rules = dict.fromkeys(span.texts(semconv.RULES))  # one can have fired for several values
+    said += [f"({', '.join(rules)})"] if rules else []
     if span.text(semconv.TOKENS):
         said.append(f"{span.text(semconv.TOKENS)} tokens, {span.text(semconv.COST)} microdollars")
     return " ".join(said)
