@@ -29,12 +29,17 @@ def segment_paths(state: pathlib.Path) -> list[pathlib.Path]:
     return paths
 
 
-def read_lines(path: pathlib.Path) -> Iterator[bytes]:
-    """Yield the lines of one segment without their newline. A last line that was never ended is yielded as it is."""
+def read_lines(path: pathlib.Path, *, live: bool = False) -> Iterator[bytes]:
+    """Yield the lines of one segment without their newline. A last line that was never ended is yielded as it is.
+
+    live: the segment may be written to, and such a line is not complete yet: it is left out.
+    """
     with path.open("rb", buffering=_CHUNK) as file:
         while line := file.readline(MAX_LINE + 1):
             if len(line) > MAX_LINE:
                 raise AuditError("a line is longer than any record", value=path.name, limit=MAX_LINE)
+            if live and not line.endswith(b"\n"):
+                return
             yield line.removesuffix(b"\n")
 
 

@@ -76,27 +76,50 @@ class _Allowed(msgspec.Struct, frozen=True):
     subject: str
 
 
-def verify_state(state: pathlib.Path, *, key: VerifierKey | None = None, notes: Iterable[bytes] = ()) -> Report:
+def verify_state(
+    state: pathlib.Path,
+    *,
+    key: VerifierKey | None = None,
+    notes: Iterable[bytes] = (),
+    ledger_bound: int | None = None,
+) -> Report:
     """Verify everything below `state`. Raises AuditError only where there is nothing to read.
 
     key: which checkpoints are signed with; the one beside the log by default. notes: checkpoints kept elsewhere.
+    ledger_bound: how many of the ledger's entries must stand on decisions of this log; None: all.
     """
     beside = state / "audit" / "key.pub"
     if key is None and beside.exists():
         key = read_key(beside)
-    return _Verification(state, key, (*read_notes(state), *notes)).run()
+    return _Verification(state, key, (*read_notes(state), *notes), ledger_bound=ledger_bound).run()
 
 
-def read_records(state: pathlib.Path) -> Iterator[tuple[chain.Link, Record]]:
-    """All records of the log, verified as they are read. Raises ChainBrokenError, AuditError."""
-    lines = (line for path in segment_paths(state) for line in read_lines(path))
+def verify_part(
+    state: pathlib.Path, records: Iterable[tuple[chain.Link, Record]], *, key: VerifierKey, note: bytes
+) -> Report:
+    """Verify some of a log's records, each proven to stand in it, against the ledger in `state` and its checkpoint."""
+    return _Verification(state, key, (note,), records).run()
+
+
+def read_records(state: pathlib.Path, *, live: bool = False) -> Iterator[tuple[chain.Link, Record]]:
+    """All records of the log, verified as they are read. Raises ChainBrokenError, AuditError.
+
+    live: the log may be written to, so a last line without its end is no fault.
+    """
+    paths = segment_paths(state)
+    lines = (line for path in paths for line in read_lines(path, live=live and path == paths[-1]))
     for link in chain.verify(lines):
-        yield link, _record(link)
+        yield link, as_record(link)
 
 
 def allowed_decisions(state: pathlib.Path) -> Iterator[AllowedDecision]:
     """The decisions that authorised an execution, or ended one, for a second judgement. Raises as `read_records`."""
-    for link, record in read_records(state):
+    yield from allowed_of(read_records(state))
+
+
+def allowed_of(records: Iterable[tuple[chain.Link, Record]]) -> Iterator[AllowedDecision]:
+    """Those of `records`."""
+    for link, record in records:
         if not isinstance(record, DecisionRecord):
             continue
         if (record.result.action is Action.ALLOW and record.subject) or record.purpose == "runtime":
@@ -118,8 +141,19 @@ def _ledger_links(state: pathlib.Path) -> Iterator[chain.Link]:
 
 
 class _Verification:
-    def __init__(self, state: pathlib.Path, key: VerifierKey | None, notes: Iterable[bytes]) -> None:
+    def __init__(
+        self,
+        state: pathlib.Path,
+        key: VerifierKey | None,
+        notes: Iterable[bytes],
+        part: Iterable[tuple[chain.Link, Record]] | None = None,
+        *,
+        ledger_bound: int | None = None,
+    ) -> None:
+        """part: these records alone, whose places were proven before."""
         self._state = state
+        self._part = part
+        self._ledger_bound = ledger_bound if part is None else 0
         self._key = key
         self._signed = Signed(notes, key) if key is not None else None
         self._findings: list[Finding] = []
@@ -157,9 +191,9 @@ class _Verification:
 
     def _read_log(self) -> None:
         try:
-            for link, record in read_records(self._state):
-                self._records, self._head = link.index + 1, link.leaf
-                if self._signed is not None:
+            for link, record in self._part if self._part is not None else read_records(self._state):
+                self._records, self._head = self._records + 1, link.leaf
+                if self._signed is not None and self._part is None:
                     self._signed.record(link.leaf)
                 match record:
                     case DecisionRecord():
@@ -175,7 +209,7 @@ class _Verification:
         except chain.ChainBrokenError as error:
             self._found("chain_broken", "audit", error.index, error.why)
         else:
-            if self._signed is not None:
+            if self._signed is not None and self._part is None:
                 self._signed.log_ended()
 
     def _check_not_ended(self, link: chain.Link, record: DecisionRecord) -> None:
@@ -211,6 +245,8 @@ class _Verification:
                     continue
                 what = entry.exec_id or entry.sandbox_id
                 allowed = self._allowed.get(entry.leaf)
+                if allowed is None and self._ledger_bound is not None and count > self._ledger_bound:
+                    continue
                 if allowed is None:
                     message = f"{what} was started on a decision that the log does not hold or that does not allow"
                     undecided[entry.leaf] = Finding(
@@ -255,7 +291,8 @@ class _Verification:
         self._findings.append(Finding(kind=kind, where=where, index=index, message=message))
 
 
-def _record(link: chain.Link) -> Record:
+def as_record(link: chain.Link) -> Record:
+    """The record of a link. Raises ChainBrokenError."""
     return _convert(link, Record)  # type: ignore[arg-type]  # a union stands for its members
 
 
