@@ -1,5 +1,6 @@
 """`opensafe audit`: the record, as it is written and as it verifies."""
 
+import enum
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 group = typer.Typer(help="The record of every decision and outcome.", no_args_is_help=True)
 
 STATE = pathlib.Path(Paths().state)
+
+
+class Form(enum.StrEnum):
+    """What `audit export` writes."""
+
+    OCSF = "ocsf"
+    CEF = "cef"
+    JSONL = "jsonl"
+    EVIDENCE = "evidence"
 
 
 @group.command("tail")
@@ -78,14 +88,21 @@ def verify(
         pathlib.Path | None,
         typer.Option("--proof", metavar="FILE", help="Check this proof instead, with the --key alone."),
     ] = None,
+    evidence: Annotated[
+        pathlib.Path | None,
+        typer.Option("--evidence", metavar="FILE", help="Verify this evidence bundle instead, with the --key alone."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Verify audit log and ledger, hold them against each other and against what was signed. Needs no daemon."""
+    from . import evidence as bundles
     from . import exits, present, proving, verification
     from .report import encode
 
     if proof is not None:
         return proving.check(proof, key, json=json)
+    if evidence is not None:
+        return bundles.check(evidence, key, replay=replay, trust=trust or (), json=json)
     found = verification.run(state, replay=replay, trust=trust or (), key=key, checkpoints=checkpoint or ())
     if json:
         present.raw(encode(verification.as_report(found)))
@@ -117,3 +134,34 @@ def prove(
     from . import proving
 
     return proving.make(state, index, since, checkpoint, output)
+
+
+@group.command("export")
+def export(
+    form: Annotated[Form, typer.Option("--format", help="Lines for another system, or a bundle that can be verified.")],
+    session: Annotated[str, typer.Option("--session", metavar="ID", help="Only records of this session.")] = "",
+    call: Annotated[str, typer.Option("--call", metavar="ID", help="Only records of this call.")] = "",
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only records after it: 90m, 24h, 7d, or 2026-01-31T12:00."),
+    ] = None,
+    output: Annotated[
+        pathlib.Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write. Default: stdout.")
+    ] = None,
+    state: Annotated[
+        pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")
+    ] = STATE,
+) -> int:
+    """Write records for another system (ocsf, cef, jsonl), or as evidence that verifies elsewhere. Needs no daemon.
+
+    Lines are masked once more and say on standard error what has no event in their format; a log that is not intact
+    ends them with a finding and status 1. Evidence holds records as they are.
+    """
+    from opensafe.audit.scope import Scope
+
+    from . import evidence, exporting, moments
+
+    scope = Scope(session=session, call=call, since_us=moments.since(since))
+    if form is Form.EVIDENCE:
+        return evidence.make(state, scope, output)
+    return exporting.run(state, form.value, scope, output)

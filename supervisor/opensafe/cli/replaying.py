@@ -2,24 +2,21 @@
 
 import enum
 import pathlib
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from opensafe.config import Paths
-from opensafe.errors import AuditError, InvalidArgument
+from opensafe.errors import AuditError
 
-from . import options
+from . import moments, options
 
 if TYPE_CHECKING:
     from opensafe.model.records import DecisionRecord
     from opensafe.policy.compare import Change, Comparison
 
 STATE = pathlib.Path(Paths().state)
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _COLUMNS: Final = ("CALL", "TOOL", "OLD", "NEW", "RULES")
 #: A terminal's width that the table keeps to.
 _WIDTH: Final = 80
@@ -69,7 +66,7 @@ def replay(
         with present.steps() as step:
             found = compare(
                 engine,
-                _decisions(state, _moment(since)),
+                _decisions(state, moments.since(since)),
                 keep=keep,
                 seen=lambda number: step(f"{number} calls") if number % 500 == 0 else None,
             )
@@ -149,19 +146,3 @@ def _decisions(state: pathlib.Path, since_us: int) -> Iterator[tuple[int, "Decis
                 yield link.index, record
     except ChainBrokenError as error:
         raise AuditError(f"the log is not intact: {error}", remedy="`opensafe audit verify` says more.") from error
-
-
-def _moment(text: str | None) -> int:
-    """Microseconds since the epoch. Raises InvalidArgument."""
-    if text is None:
-        return 0
-    if span := re.fullmatch(r"(\d{1,6})([smhd])", text):
-        moment = datetime.now(UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])})
-    else:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError as error:
-            raise InvalidArgument(
-                "--since takes a span or a time", value=text, remedy="Such as 24h, 7d or 2026-01-31T12:00."
-            ) from error
-    return int(moment.timestamp() * 10**6)

@@ -5,14 +5,14 @@ Runs offline and trusts no process: it needs the state directory, and for the le
 
 import pathlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from opensafe.audit.checkpoints import read_key, read_note
 from opensafe.audit.signed import Finding
-from opensafe.audit.verify import Report, allowed_decisions, verify_state
+from opensafe.audit.verify import AllowedDecision, Report, allowed_decisions, verify_state
 from opensafe.model.chain import ChainBrokenError
 from opensafe.model.records import DecisionRecord
 
@@ -43,13 +43,16 @@ def run(
     found = verify_state(state, key=read_key(key) if key is not None else None, notes=notes)
     if not replay:
         return Verification(report=found)
-    done, diverged = _replay(state, trust)
+    done, diverged = replay_allows(state, allowed_decisions(state), trust)
     findings = (*found.findings, *diverged)
     report = msgspec.structs.replace(found, ok=not findings, findings=findings)
     return Verification(report=report, replayed=done["judged"], masked=done["masked"])
 
 
-def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[Counter[str], list[Finding]]:
+def replay_allows(
+    state: pathlib.Path, allowed: Iterable[AllowedDecision], trust: Sequence[pathlib.Path]
+) -> tuple[Counter[str], list[Finding]]:
+    """Judge them again on the bundles in `state`: how many could be and how many not, and what came out otherwise."""
     from opensafe.policy import keys
     from opensafe.policy.location import archived_keys
     from opensafe.policy.replay import Replayer
@@ -58,7 +61,7 @@ def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[Counter
     files = trust or archived_keys(state)
     replayer = Replayer(state, keys.trust_files(files) if files else {})
     try:
-        diverged = replayer.replay(_allows(state, done), lambda: done.update(("judged",)))
+        diverged = replayer.replay(_allows(allowed, done), lambda: done.update(("judged",)))
     finally:
         replayer.close()
     return done, [
@@ -69,10 +72,10 @@ def _replay(state: pathlib.Path, trust: Sequence[pathlib.Path]) -> tuple[Counter
     ]
 
 
-def _allows(state: pathlib.Path, done: Counter[str]) -> Iterator[tuple[int, DecisionRecord]]:
+def _allows(found: Iterable[AllowedDecision], done: Counter[str]) -> Iterator[tuple[int, DecisionRecord]]:
     """Those that can be judged again; the others are counted."""
     try:
-        for allowed in allowed_decisions(state):
+        for allowed in found:
             if allowed.record.masked:
                 done.update(("masked",))
             else:

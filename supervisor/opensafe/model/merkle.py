@@ -49,6 +49,46 @@ class Frontier:
         return merged
 
 
+class Paths:
+    """A growing tree that learns the audit paths of some of its leaves: as many hashes as it has leaves, not a tree
+    for each.
+    """
+
+    def __init__(self) -> None:
+        #: Full subtrees, the largest first: size, root, and the paths so far of the leaves asked for in them.
+        self._trees: list[tuple[int, bytes, list[list[bytes]]]] = []
+
+    def append(self, leaf_hash: bytes) -> None:
+        """Add a leaf at the right."""
+        self._add(leaf_hash, [])
+
+    def append_wanted(self, leaf_hash: bytes) -> list[bytes]:
+        """Add a leaf at the right. Its path, which is complete when `root` returns."""
+        path: list[bytes] = []
+        self._add(leaf_hash, [path])
+        return path
+
+    def root(self) -> bytes:
+        """Root of the tree, which then takes no more leaves."""
+        while len(self._trees) > 1:
+            self._trees.append(self._merged(self._trees.pop()))
+        return self._trees[0][1] if self._trees else EMPTY
+
+    def _add(self, leaf_hash: bytes, paths: list[list[bytes]]) -> None:
+        tree = (1, leaf_hash, paths)
+        while self._trees and self._trees[-1][0] == tree[0]:
+            tree = self._merged(tree)
+        self._trees.append(tree)
+
+    def _merged(self, right: tuple[int, bytes, list[list[bytes]]]) -> tuple[int, bytes, list[list[bytes]]]:
+        left = self._trees.pop()
+        for path in left[2]:
+            path.append(right[1])
+        for path in right[2]:
+            path.append(left[1])
+        return left[0] + right[0], _node(left[1], right[1]), left[2] + right[2]
+
+
 def root(leaves: Iterable[bytes]) -> bytes:
     """Root of the tree over these leaf hashes."""
     frontier = Frontier()

@@ -122,3 +122,20 @@ def test_what_is_not_in_the_tree_has_no_proof(index, size):
         merkle.root_by_inclusion(bytes(32), index, size, [])
     with pytest.raises(IndexError):
         merkle.consistency(hashes(size), index if index != 3 else size + 1)
+
+
+@given(SIZES, st.data())
+def test_a_growing_tree_learns_the_paths_that_a_whole_one_has(size, data):
+    wanted = data.draw(st.sets(st.integers(0, size - 1)))
+    tree, paths = merkle.Paths(), {}
+    for index, one in enumerate(hashes(size)):
+        if index in wanted:
+            paths[index] = tree.append_wanted(one)
+        else:
+            tree.append(one)
+    assert tree.root() == merkle.root(hashes(size))
+    assert paths == {index: merkle.inclusion(hashes(size), index) for index in wanted}
+
+
+def test_a_growing_tree_without_leaves_has_the_empty_root():
+    assert merkle.Paths().root() == merkle.EMPTY
