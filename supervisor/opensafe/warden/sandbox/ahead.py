@@ -17,7 +17,6 @@ from typing import Final
 
 from ...errors import DriverError, OpenSafeError
 from ...model.sandbox import Launch
-from ..waiting import readable
 from . import runner, seccomp
 from .driver import Driver, Execution
 
@@ -63,20 +62,19 @@ class Ahead:
     def __init__(self, driver: Driver, *, enabled: bool) -> None:
         self._driver = driver
         self._enabled = enabled
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._starting: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, Waiting] = {}
-        self._settling: dict[str, asyncio.Event] = {}
+        self._discarding: set[asyncio.Task[None]] = set()
 
     def prepare(self, container: str) -> None:
         """Start one in this sandbox, unless it has one."""
-        if self._enabled and container not in self._tasks:
-            self._settling[container] = asyncio.Event()
-            self._tasks[container] = asyncio.create_task(self._keep(container), name=f"{container}-ahead")
+        if self._enabled and container not in self._starting and container not in self._waiting:
+            self._starting[container] = asyncio.create_task(self._start(container), name=f"{container}-ahead")
 
     async def settled(self, container: str) -> None:
         """Until the one that is being started waits, or is given up."""
-        if container in self._settling:
-            await self._settling[container].wait()
+        if container in self._starting:
+            await asyncio.wait((self._starting[container],))
 
     def waiting_in(self, container: str) -> int:
         """Guest process id of the one that waits here; 0 where none does."""
@@ -90,38 +88,40 @@ class Ahead:
         packet = runner.packet(launch)
         if packet is None or not self._waiting[container].alive():
             return None
-        self._tasks.pop(container).cancel()
-        return self._waiting.pop(container), packet
+        return self._remove(container), packet
 
     async def close(self) -> None:
         """Let all go."""
-        tasks = tuple(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for starting in self._starting.values():
+            starting.cancel()
+        await asyncio.gather(*self._starting.values(), return_exceptions=True)
+        for container in tuple(self._waiting):
+            self._ended(container)
+        await asyncio.gather(*self._discarding, return_exceptions=True)
 
-    async def _keep(self, container: str) -> None:
-        """Start one, and discard it when it has ended. Whoever takes it ends this first."""
-        me = asyncio.current_task()
+    async def _start(self, container: str) -> None:
         try:
-            try:
-                made = await self._start(container)
-                self._waiting[container] = made
-            finally:
-                self._settling.pop(container).set()
-            try:
-                await readable(made.report)
-            finally:
-                if self._waiting.get(container) is made:
-                    del self._waiting[container]
-                    await made.discard()
-        except OpenSafeError as error:
+            made = await self._make(container)
+        except (OpenSafeError, OSError) as error:
             _log.debug("no runner waits in %s: %s", container, error)
+        else:
+            self._waiting[container] = made
+            # It says nothing before it has run something.
+            asyncio.get_running_loop().add_reader(made.report, self._ended, container)
         finally:
-            if self._tasks.get(container) is me:
-                del self._tasks[container]
+            del self._starting[container]
 
-    async def _start(self, container: str) -> Waiting:
+    def _remove(self, container: str) -> Waiting:
+        made = self._waiting.pop(container)
+        asyncio.get_running_loop().remove_reader(made.report)
+        return made
+
+    def _ended(self, container: str) -> None:
+        discarding = asyncio.create_task(self._remove(container).discard())
+        self._discarding.add(discarding)
+        discarding.add_done_callback(self._discarding.discard)
+
+    async def _make(self, container: str) -> Waiting:
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as passed:
             report, report_end = runner.pipe(ours, passed)
             os.set_blocking(report, False)

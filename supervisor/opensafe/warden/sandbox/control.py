@@ -102,20 +102,26 @@ class Connection:
         result: type[_Result],
         *,
         descriptors: Sequence[int] = (),
-        patient: bool = False,
         answer_max: int = _ANSWER_MAX,
     ) -> _Result:
-        """Make one call. Raises DriverError: refused, malformed, too large, late, or the sentry is gone.
-
-        A patient call has no deadline: it ends with the program or the sandbox.
-        """
+        """Make one call. Raises DriverError: refused, malformed, too large, late, or the sentry is gone."""
         request = msgspec.json.encode({"method": method, "arg": arg})
         try:
-            async with asyncio.timeout(None if patient else self._deadline_s):
-                await self._send(request, descriptors)
-                answer = await self._receive(method, answer_max)
+            async with asyncio.timeout(self._deadline_s):
+                await self._send(method, request, descriptors)
+                return await self.answer(method, result, answer_max=answer_max)
         except TimeoutError as error:
             raise DriverError(f"{method}: no answer from the sentry", limit=f"{self._deadline_s} s") from error
+
+    def ask(self, method: str, arg: object) -> None:
+        """Send a short request on an idle connection. Whether somebody has read it shows with its `answer`."""
+        with contextlib.suppress(OSError):
+            self._stream.send(msgspec.json.encode({"method": method, "arg": arg}))
+
+    async def answer(self, method: str, result: type[_Result], *, answer_max: int = _ANSWER_MAX) -> _Result:
+        """The answer to what was sent, whenever it comes. Raises DriverError as `call`."""
+        try:
+            answer = await self._receive(method, answer_max)
         except OSError as error:
             raise DriverError(f"{method}: the sentry is gone ({error.strerror})") from error
         if not answer.success:
@@ -129,13 +135,14 @@ class Connection:
         """A call under way is given up; what it asked for may still happen."""
         self._stream.close()
 
-    async def _send(self, request: bytes, descriptors: Sequence[int]) -> None:
-        loop = asyncio.get_running_loop()
-        sent = 0
-        if descriptors:
+    async def _send(self, method: str, request: bytes, descriptors: Sequence[int]) -> None:
+        try:
             # The descriptors go with the first byte. The socket is fresh or idle, so that byte never blocks.
-            sent = socket.send_fds(self._stream, [request], list(descriptors))
-        await loop.sock_sendall(self._stream, memoryview(request)[sent:])
+            sent = socket.send_fds(self._stream, [request], list(descriptors)) if descriptors else 0
+            if sent < len(request):
+                await asyncio.get_running_loop().sock_sendall(self._stream, memoryview(request)[sent:])
+        except OSError as error:
+            raise DriverError(f"{method}: the sentry is gone ({error.strerror})") from error
 
     async def _receive(self, method: str, answer_max: int) -> _Answer:
         loop = asyncio.get_running_loop()
@@ -169,18 +176,15 @@ class ControlExecution:
     def __init__(self, connection: Connection, sandbox_id: str, pid: int) -> None:
         self._connection = connection
         self.pid = pid
-        arg = {"PID": pid, "CID": sandbox_id}
-        # The answer is the runner's own exit status, which means nothing here.
-        self._ended = asyncio.create_task(connection.call("containerManager.WaitPID", arg, int, patient=True))
+        connection.ask("containerManager.WaitPID", {"PID": pid, "CID": sandbox_id})
 
     async def wait(self) -> None:
         """See Execution."""
-        await asyncio.shield(self._ended)
+        # The answer is the runner's own exit status, which means nothing here.
+        await self._connection.answer("containerManager.WaitPID", int)
 
     async def close(self) -> None:
         """See Execution."""
-        self._ended.cancel()
-        await asyncio.gather(self._ended, return_exceptions=True)
         self._connection.close()
 
 

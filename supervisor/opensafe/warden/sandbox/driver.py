@@ -41,7 +41,7 @@ class Execution(Protocol):
         """Process id in the guest."""
 
     async def wait(self) -> None:
-        """Until it has ended, or the sandbox has. Raises DriverError when the runtime can't tell."""
+        """Until it has ended, or the sandbox has; once. Raises DriverError when the runtime can't tell."""
 
     async def close(self) -> None:
         """Release what the host holds for it. The program itself is not touched."""
