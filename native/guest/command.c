@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* What glibc and the kernel have in common, and uapi headers leave out (bits/socket.h). */
-enum { SOCKET_LEVEL = 1, RIGHTS = 1, TRUNCATED = 0x20, RIGHTS_TRUNCATED = 8, CLOSE_ON_EXEC = 0x40000000 };
+enum { SOCKET_LEVEL = 1, RIGHTS = 1, TRUNCATED = 0x20, RIGHTS_TRUNCATED = 8 };
 
 struct message {
     void *name;
@@ -63,7 +63,7 @@ long command_receive(int socket, struct command *ret) {
     struct message message = {.part = &part, .parts = 1, .control = &rights, .control_size = sizeof rights};
     long got;
     do {
-        got = sys_call(__NR_recvmsg, socket, (long)&message, CLOSE_ON_EXEC, 0, 0, 0);
+        got = sys_call(__NR_recvmsg, socket, (long)&message, 0, 0, 0, 0);
     } while (got == -EINTR);
     if (got <= 0) {
         return got;

@@ -197,7 +197,11 @@ static bool take_command(struct call *call) {
     if (result > 0 && run_options_complete(command->words, call->options, &word) != PARSE_OK) {
         result = -EINVAL;
     }
+    /* They came in order, at the lowest free numbers: at their own, where nobody else had these. */
     for (int stream = 0; result > 0 && stream < COMMAND_STREAMS; stream++) {
+        if (command->stream[stream] == stream) {
+            continue;
+        }
         long copied = sys_call(__NR_dup3, command->stream[stream], stream, 0, 0, 0, 0);
         result = copied < 0 ? copied : result;
     }

@@ -34,11 +34,13 @@ def packet(*words, env=("PATH=/usr/bin:/bin",)):
 class Waiting:
     """A runner that waits, and pipes for its program."""
 
-    def __init__(self, run, program=FILTER, extra=()):
+    def __init__(self, run, program=FILTER, extra=(), bare=False):
         self.command, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.report, writer = os.pipe()
         filtered = pipe_of(program)
         prefix = ("/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid")
+        if bare:  # as the warden starts it: with no streams of its own
+            prefix = ("/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *prefix)
         words = ["--uid", "1000", "--gid", "1000", "--runner-uid", "990", "--report-fd", str(writer)]
         words += ["--filter-fd", str(filtered), "--command-fd", str(theirs.fileno()), *extra]
         passed = (writer, filtered, theirs.fileno())
@@ -91,8 +93,9 @@ def child_of(runner):
     return found[0]
 
 
-def test_command_runs_with_what_the_packet_says_and_nothing_of_the_runner(waiting):
-    runner = waiting()
+@pytest.mark.parametrize("bare", [False, True])
+def test_command_runs_with_what_the_packet_says_and_nothing_of_the_runner(waiting, bare):
+    runner = waiting(bare=bare)
     script = "ulimit -n; pwd; env; ls /proc/self/fd; cat /proc/self/status; mkdir /tmp/never; exit 3"
     runner.send(
         packet("--cwd", "/usr", "--rlimit", "NOFILE=33", "--", "/bin/sh", "-c", script, env=("A=b c", "PATH=/bin"))

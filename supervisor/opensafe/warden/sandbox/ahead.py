@@ -129,9 +129,7 @@ class Ahead:
             ours.callback(command.close)
             passed.callback(far_end.close)
             command.setblocking(False)
-            empty = passed.enter_context(runner.nothing())
             program = runner.waiting_program(
-                {0: empty, 1: empty, 2: empty},
                 report=report_end,
                 filtered=passed.enter_context(seccomp.profile_pipe(_PROFILE)),
                 command=far_end.fileno(),

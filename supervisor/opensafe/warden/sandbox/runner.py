@@ -3,7 +3,7 @@
 import contextlib
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from ...model.sandbox import Launch, User
@@ -33,9 +33,9 @@ def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, fi
     return _program([*options, *_command(launch)], _environment(launch), descriptors, launch.user)
 
 
-def waiting_program(streams: Mapping[int, int], *, report: int, filtered: int, command: int) -> GuestProgram:
-    """A runner that gets everything that is a call's own by `packet`, on the socket `command`."""
-    descriptors = {**streams, REPORT_FD: report, FILTER_FD: filtered, COMMAND_FD: command}
+def waiting_program(*, report: int, filtered: int, command: int) -> GuestProgram:
+    """A runner that gets everything that is a call's own by `packet`, on the socket `command`, streams included."""
+    descriptors = {REPORT_FD: report, FILTER_FD: filtered, COMMAND_FD: command}
     return _program(["--filter-fd", FILTER_FD, "--command-fd", COMMAND_FD], (), descriptors)
 
 
@@ -95,14 +95,3 @@ def pipe(reading: contextlib.ExitStack, writing: contextlib.ExitStack) -> tuple[
     reading.callback(os.close, start)
     writing.callback(os.close, end)
     return start, end
-
-
-@contextlib.contextmanager
-def nothing() -> Iterator[int]:
-    """A descriptor to read nothing from: a pipe whose other end is closed."""
-    start, end = os.pipe2(os.O_CLOEXEC)
-    os.close(end)
-    try:
-        yield start
-    finally:
-        os.close(start)
