@@ -58,21 +58,6 @@ blocks contains hit.block(
 }
 
 # METADATA
-# title: The loader's own settings
-# description: Files by which the dynamic loader loads other code into every program.
-# custom:
-#   id: tool.exec.preload.deny
-#   severity: critical
-#   threat: T2
-blocks contains hit.block(
-	"tool.exec.preload.deny", "critical",
-	$"{path.path} makes every program load other code", path.path, "Leave the loader's settings alone.",
-) if {
-	some path in input.call.writes
-	startswith(path.path, "/etc/ld.so.")
-}
-
-# METADATA
 # title: The loader as a program
 # description: The dynamic loader started by name, which may preload and look elsewhere.
 # custom:
@@ -493,6 +478,11 @@ _covered(item, _) if {
 }
 
 # Blocked by a rule that names it better than default.deny would.
+_covered(item, _) if {
+	some name in array.concat([item.program], item.via)
+	config.programs.denied[name]
+}
+
 _covered(item, _) if command.network[item.program]
 
 _fetchers contains name if {

@@ -8,6 +8,37 @@ import data.opensafe.config
 import data.opensafe.hit
 
 # METADATA
+# title: The loader's own settings
+# description: Files by which the dynamic loader loads other code into every program.
+# custom:
+#   id: tool.exec.preload.deny
+#   severity: critical
+#   threat: T2
+blocks contains hit.block(
+	"tool.exec.preload.deny", "critical",
+	$"{path.path} makes every program load other code", path.path, "Leave the loader's settings alone.",
+) if {
+	some path in input.call.writes
+	startswith(path.path, "/etc/ld.so.")
+}
+
+# METADATA
+# title: Denied is unlisted
+# description: >-
+#   A denied program is one that no rule allows either. Said once, however many there are, so that the rules that name
+#   them are not cut.
+# custom:
+#   id: default.deny
+#   severity: medium
+#   threat: E5
+blocks contains hit.block(
+	"default.deny", "medium",
+	"no rule allows a program that the site denies", "", "Leave the program out.",
+) if {
+	count(command.denied) > 0
+}
+
+# METADATA
 # title: Changing user
 # description: Programs that change the user or its privileges. The sandbox has one user.
 # custom:

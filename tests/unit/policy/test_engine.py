@@ -312,5 +312,5 @@ def test_a_call_with_endless_faults_keeps_the_rules_that_decide(engine: Engine) 
     blocked = [Command(program="sudo", argv=("sudo", f"{n}")) for n in range(70)]
     decision = engine.evaluate("gate/bash", question(commands=(*reviewed, *blocked)))
     assert decision.action is Action.BLOCK
-    assert {hit.id for hit in decision.deciding()} == {"tool.exec.sudo.deny"}
+    assert {hit.id for hit in decision.deciding()} == {"default.deny", "tool.exec.sudo.deny"}
     assert len(decision.rules) == 64
