@@ -240,6 +240,7 @@ class Gate:
         *,
         description_digest: str = "",
         pinned_digest: str = "",
+        carrier: Mapping[str, str] = {},
     ) -> Verdict:
         """What policy would say now. Recorded, runs nothing, consumes nothing. Raises RequestError, as recorded.
 
@@ -253,7 +254,7 @@ class Gate:
             check_digests(description_digest, pinned_digest)
             named = self._judge.registry.user(call)
             user = await self._warden.find_user(named) if named else None
-        with self._tracing.tool(tool, session_id, session.trace_id, "query", {}):
+        with self._tracing.tool(tool, session_id, session.trace_id, "query", carrier):
             judged = await self._judge.judge(
                 Ask(
                     purpose="query",
@@ -304,7 +305,9 @@ class Gate:
         """End the parked call without running it. Held by whoever has the review's turn."""
         call, session = self._store.call(row.session_id, row.call_id), self._store.session(row.session_id)
         trace_id, waited = session.trace_id if session else "", self._waited(row.review_id)
-        with self._tracing.tool(row.tool, row.session_id, trace_id, row.call_id, {}, waited) as span:
+        known = self.live.get((row.session_id, row.call_id))
+        carrier = known.submission.carrier if known is not None else {}
+        with self._tracing.tool(row.tool, row.session_id, trace_id, row.call_id, carrier, waited) as span:
             describe_outcome(span, outcome)
             trace_id = Ids(span).trace_id
         await self._record_outcome((row.session_id, row.call_id), call.decision_id if call else "", outcome, trace_id)

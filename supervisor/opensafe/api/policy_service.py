@@ -17,6 +17,7 @@ from opensafe.model.calls import Principal
 from opensafe.warden.client import WardenClient
 
 from . import convert, policy_messages
+from .exec_service import trace_carrier
 
 
 class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
@@ -47,7 +48,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
     async def Decide(  # noqa: N802 - the name of the RPC
         self,
         request: policy_pb2.DecideRequest,
-        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+        context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> policy_pb2.DecideResponse:
         """What policy would say."""
         verdict = await self._gate.decide(
@@ -57,6 +58,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             request.arguments_json,
             description_digest=request.description_digest,
             pinned_digest=request.pinned_digest,
+            carrier=trace_carrier(context),
         )
         return policy_pb2.DecideResponse(decision=convert.decision(verdict))
 
@@ -79,6 +81,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
                 arguments_json=request.arguments_json,
                 description_digest=request.description_digest,
                 pinned_digest=request.pinned_digest,
+                carrier=trace_carrier(context),
             ),
             gone,
         )

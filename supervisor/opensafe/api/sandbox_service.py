@@ -9,6 +9,7 @@ from opensafe.control.sandboxes import Sandboxes
 from opensafe.model.calls import Principal
 
 from . import convert, sandbox_messages
+from .exec_service import trace_carrier
 
 
 class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
@@ -22,10 +23,11 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
     async def CreateSandbox(  # noqa: N802 - the name of the RPC
         self,
         request: sandbox_pb2.CreateSandboxRequest,
-        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+        context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> sandbox_pb2.CreateSandboxResponse:
         """Judge, then make."""
-        made = await self._sandboxes.make(self._principal, request.session_id, sandbox_messages.wanted(request))
+        wanted = sandbox_messages.wanted(request)
+        made = await self._sandboxes.make(self._principal, request.session_id, wanted, trace_carrier(context))
         return sandbox_pb2.CreateSandboxResponse(
             sandbox=sandbox_messages.sandbox(made.row),
             decision=convert.decision(made.judged.verdict),

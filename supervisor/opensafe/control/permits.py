@@ -44,6 +44,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A call for which a permit is wanted.
 
     description_digest, pinned_digest: of the tool's description as the client was shown it, and as it was approved.
+    carrier: the client's trace context.
     """
 
     session_id: str
@@ -52,6 +53,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     arguments_json: bytes
     description_digest: str = ""
     pinned_digest: str = ""
+    carrier: dict[str, str] = {}
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +195,7 @@ class Permits:
     ) -> Judged:
         review = self._store.review(given.id) if given is not None else None
         over = wait_of(review) if review is not None else None
-        with self._tracing.tool(call.tool, session.session_id, session.trace_id, call.call_id, {}, over):
+        with self._tracing.tool(call.tool, session.session_id, session.trace_id, call.call_id, request.carrier, over):
             return await self._judge.judge(
                 Ask(
                     purpose="permit",

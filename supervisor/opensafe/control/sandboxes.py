@@ -5,6 +5,7 @@ of the log; what became of a sandbox without being asked for is upkeep.py's.
 """
 
 import time
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -93,9 +94,17 @@ class Sandboxes:
         #: Ids of those that are being made; one of them may be in the index already.
         self._making: set[str] = set()
 
-    async def make(self, principal: Principal, session_id: str, wanted: Wanted) -> MadeSandbox:
-        """Judge, record, make. Raises NotPermitted with the rules where policy says no, SandboxStartFailed,
-        NoWarmSandbox."""
+    async def make(
+        self,
+        principal: Principal,
+        session_id: str,
+        wanted: Wanted,
+        carrier: Mapping[str, str] = {},
+    ) -> MadeSandbox:
+        """Judge, record, make. carrier: the client's trace context.
+
+        Raises NotPermitted with the rules where policy says no, SandboxStartFailed, NoWarmSandbox.
+        """
         arrived = time.monotonic_ns()
         session = self._sessions.require(principal, session_id)
         ttl_s = self._ttl(wanted.ttl_s)
@@ -112,7 +121,7 @@ class Sandboxes:
                 network=wanted.network,
                 limits=wanted.limits,
             )
-            with self._tracing.tool("sandbox.create", session_id, session.trace_id, spec.sandbox_id, {}):
+            with self._tracing.tool("sandbox.create", session_id, session.trace_id, spec.sandbox_id, carrier):
                 judged = await self._judge.judge(
                     Ask(purpose="sandbox", principal=principal, session=session, spec=spec, arrived_ns=arrived)
                 )

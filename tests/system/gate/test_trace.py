@@ -2,6 +2,9 @@
 
 import json
 
+import grpc
+
+from opensafe._proto.v1 import exec_pb2, exec_pb2_grpc, policy_pb2, policy_pb2_grpc, sandbox_pb2, sandbox_pb2_grpc
 from opensafe.model.outcome import OutcomeKind
 from tests.harness.daemon import Daemon, running
 
@@ -68,22 +71,32 @@ async def test_the_structure_of_a_trace_tells_what_happened():
         assert daemon.remove() == []
 
 
-async def test_a_clients_own_context_is_the_parent(agent, session, sandbox, daemon):
-    import grpc
+TRACE = "0af7651916cd43dd8448eb211c80319c"
 
-    from opensafe._proto.v1 import exec_pb2, exec_pb2_grpc
 
-    trace_id = "0af7651916cd43dd8448eb211c80319c"
-    start = exec_pb2.StartCall(
-        session_id=session, sandbox_id=sandbox, call_id="own", tool="Bash", arguments_json=b'{"command":"ls"}'
-    )
+async def test_a_clients_own_context_is_the_parent_whatever_it_asks_for(agent, session, sandbox, daemon):
+    metadata = (("traceparent", f"00-{TRACE}-b7ad6b7169203331-01"), ("tracestate", "vendor=1"))
+    tool, listing = "Bash", b'{"command":"ls"}'
     async with grpc.aio.insecure_channel(f"unix:{daemon.run}/principals/agent/opensafe.sock") as channel:
-        call = exec_pb2_grpc.ExecServiceStub(channel).Exec(
-            iter([exec_pb2.ExecRequest(start=start)]),
-            metadata=(("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),),
+        policy = policy_pb2_grpc.PolicyServiceStub(channel)
+        sandboxes = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        exec_ = exec_pb2_grpc.ExecServiceStub(channel)
+        start = exec_pb2.StartCall(
+            session_id=session, sandbox_id=sandbox, call_id="own", tool=tool, arguments_json=listing
         )
-        (decided, *_) = [response async for response in call]
-    assert decided.decided.trace_id == trace_id
+        (decided, *_) = [one async for one in exec_.Exec(iter([exec_pb2.ExecRequest(start=start)]), metadata=metadata)]
+        asked = policy_pb2.DecideRequest(session_id=session, tool=tool, arguments_json=listing)
+        begin = policy_pb2.BeginRequest(session_id=session, call_id="elsewhere", tool=tool, arguments_json=listing)
+        create = sandbox_pb2.CreateSandboxRequest(session_id=session)
+        answers = [
+            decided.decided,
+            (await policy.Decide(asked, metadata=metadata)).decision,
+            (await policy.Begin(begin, metadata=metadata)).decision,
+            (await sandboxes.CreateSandbox(create, metadata=metadata)).decision,
+        ]
+        without = (await policy.Decide(asked)).decision
+    assert [answer.trace_id for answer in answers] == [TRACE] * 4
+    assert without.trace_id not in ("", TRACE)  # the session's own
 
 
 SECRET = "ghp_" + "a1B2" * 9
