@@ -7,8 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from opensafe.errors import UnknownUser
 from opensafe.model.facts import ClassTables
 from opensafe.model.policy_input import PolicyInput
+from opensafe.model.sandbox import User
 from opensafe.normalize.tools import Registry
 from opensafe.normalize.urls import parse_host
 from opensafe.policy.subject import call_input
@@ -35,6 +37,10 @@ _ORDINARY: Final[dict[str, Any]] = {
 }
 
 
+#: Of the shipped image, those that somebody would ask for.
+_USERS: Final = (User(name="root", uid=0, gid=0, home="/root"), User(name="nobody", uid=65534, gid=65534))
+
+
 def ask(case: Case, registry: Registry, tables: ClassTables) -> tuple[str, PolicyInput]:
     """Entry point and question. Raises RequestError where the call is refused before policy sees it.
 
@@ -56,11 +62,23 @@ def ask(case: Case, registry: Registry, tables: ClassTables) -> tuple[str, Polic
             text = arguments.encode() if isinstance(arguments, str) else msgspec.json.encode(arguments)
             call = registry.validate(case.id, case.tool, text, _ARGUMENTS_MAX)
         entrypoint = registry.entrypoint(case.tool)
-        asked["call"] = msgspec.to_builtins(call_input(call, registry.facts(call, tables), registry.spec(call.tool)))
+        user = _user(registry.user(call))
+        facts = registry.facts(call, tables, user)
+        asked["call"] = msgspec.to_builtins(call_input(call, facts, registry.spec(call.tool), user=user))
     given = case.given
     if "egress" in given:
         given = given | {"egress": _peers(given["egress"], tables)}
     return entrypoint, msgspec.convert(_over(asked, given), PolicyInput)
+
+
+def _user(name: str) -> User | None:
+    """Whom the call asks to run as, if not the sandbox's own user. Raises UnknownUser."""
+    if not name:
+        return None
+    found = [user for user in _USERS if name in (user.name, str(user.uid))]
+    if not found:
+        raise UnknownUser("the image has no such user", value=name, limit=", ".join(user.name for user in _USERS))
+    return found[0]
 
 
 def _over(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
