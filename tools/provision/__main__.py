@@ -19,6 +19,7 @@ from .apt import Account, AptPackages
 from .artifacts import Bundle, Keys, Native
 from .image import RunnerImage
 from .operation import Operation
+from .promtool import Promtool
 from .python import Peers, Uv, Venv
 from .runner import Runner, StepError
 from .site import Site
@@ -27,7 +28,7 @@ PYTHON = ("apt", "uv", "venv")
 SETUP = ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle")
 TARGETS: dict[str, tuple[str, ...]] = {
     "setup": SETUP,
-    "test": (*SETUP, "dev", "jaeger"),
+    "test": (*SETUP, "dev", "promtool", "jaeger"),
     "python": PYTHON,
     "native": ("apt", "native"),
     "image": (*PYTHON, "image", "dev"),
@@ -51,6 +52,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         Keys(site),
         Bundle(site),
         RunnerImage(site, "dev", "dev"),
+        Promtool(site),
         engines.jaeger(site),
     ]
     return [step for step in known if step.name in TARGETS[target]]
