@@ -52,7 +52,10 @@ done
 install -m 0644 build/keys/policy.pub "$target/share/policy.pub"
 install -m 0644 build/policy.bundle.tar.gz "$target/share/.policy.bundle.new"
 mv "$target/share/.policy.bundle.new" "$target/share/policy.bundle.tar.gz"
-install -m 0644 docs/install.md "$target/share/doc/install.md"
+install -m 0644 docs/install.md docs/runbooks.md "$target/share/doc/"
+install -D -m 0644 deploy/grafana/opensafe.json "$target/share/grafana/opensafe.json"
+mkdir -p "$target/share/prometheus"
+sed "s#/opt/opensafe#$PREFIX#g" deploy/prometheus/opensafe.rules.yml >"$target/share/prometheus/opensafe.rules.yml"
 
 say "unit $unit, account $sysusers"
 mkdir -p "$(dirname "$unit")" "$(dirname "$sysusers")" "$(dirname "$config")"

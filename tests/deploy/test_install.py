@@ -42,10 +42,16 @@ def test_development_tools_are_not_installed(destination):
 @pytest.mark.parametrize(
     "name",
     ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "images/base/manifest.json",
-     "share/policy.bundle.tar.gz"],
+     "share/policy.bundle.tar.gz", "share/doc/runbooks.md", "share/grafana/opensafe.json"],
 )  # fmt: skip
 def test_everything_the_daemon_reads_is_under_the_prefix(destination, name):
     assert (destination / PREFIX.lstrip("/") / name).is_file()
+
+
+def test_alerts_name_the_page_that_is_installed(destination):
+    rules = (destination / PREFIX.lstrip("/") / "share/prometheus/opensafe.rules.yml").read_text()
+    assert f"runbook_url: file://{PREFIX}/share/doc/runbooks.md#" in rules
+    assert "/opt/opensafe" not in rules
 
 
 def test_unit_and_configuration_name_the_prefix_and_not_the_destination(destination):
