@@ -18,7 +18,7 @@ DEFAULT_PREFIX: Final = "/opt/opensafe"
 #: Without a capability no port below 1024, and never more than loopback: there is no authentication.
 _METRICS: Final = (
     r"^((127\.0\.0\.1|\[::1\]):"
-    r"(102[4-9]|10[3-9]\d|1[1-9]\d\d|[2-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])|unix|)$"
+    r"(102[4-9]|10[3-9]\d|1[1-9]\d\d|[2-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])|unix|)\Z"
 )
 
 PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]

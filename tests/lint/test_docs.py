@@ -12,6 +12,7 @@ from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no type
 from opensafe import config, errors
 from opensafe.api import status
 from opensafe.model import limits, records
+from opensafe.telemetry import metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -91,6 +92,16 @@ def test_architecture_lists_every_kind_of_record():
     section = _section((ROOT / "docs/architecture.md").read_text(), "## Records")
     kinds = {kind.__struct_config__.tag for kind in typing.get_args(records.Record)}
     assert _rows(section).keys() == kinds
+
+
+def test_metrics_are_those_that_are_told():
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE
+    )
+    listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), text) for name, kind, labels, text in rows}
+    assert listed == {
+        family.name: (type(family).__name__.lower(), family.labels, family.text) for family in metrics.FAMILIES
+    }
 
 
 def test_every_decision_stands_in_the_index_with_its_title():

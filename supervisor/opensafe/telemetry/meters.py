@@ -26,7 +26,9 @@ from . import semconv
 
 OTHER: Final = "other"
 #: Different sets of labels of one metric.
-MOST: Final = 256
+MOST: Final = 512
+#: Different families of rules.
+FAMILIES: Final = 64
 
 #: Upper bounds in seconds, of the gen_ai and RPC conventions where they have them.
 TOOL_BOUNDS: Final = tuple(0.01 * 2**step for step in range(14))
@@ -92,7 +94,8 @@ class Meters:
     """All counts of a front."""
 
     def __init__(self) -> None:
-        self.decisions = Counts()
+        self.decisions = Counts(most=2 * MOST)
+        self._families: set[str] = {""}
         self.no_verdict = Counts()
         self.no_verdict.add((), 0)
         self.evaluations = Times(EVALUATION_BOUNDS)
@@ -161,8 +164,12 @@ class Meters:
         result, rule = record.result, ""
         for hit in result.rules:  # in order of action and id: the first of its action is the first that decides
             if hit.action is result.action:
-                rule = hit.id.partition(".")[0]
+                rule = ".".join(hit.id.split(".", 2)[:2])
                 break
+        if rule not in self._families:
+            if len(self._families) > FAMILIES:
+                rule = OTHER
+            self._families.add(rule)
         self.decisions.add((record.purpose, result.action, rule))
         taken_ns = record.metrics.get(_EVALUATION_NS)
         if taken_ns is not None:

@@ -157,7 +157,7 @@ FAMILIES: Final[tuple[Counter | Gauge | Histogram, ...]] = (
     ),
     Counter(
         "opensafe_policy_decisions_total",
-        "Verdicts, by purpose, action, and the family (the id up to the first dot) of the first rule that decides.",
+        "Verdicts, by purpose, action, and the first two words of the id of the first rule that decides.",
         ("purpose", "action", "rule"),
         _counted(lambda meters: meters.decisions),
     ),

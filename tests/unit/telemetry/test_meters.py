@@ -14,7 +14,7 @@ from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import CallInput, PolicyInput, SessionInput
 from opensafe.model.records import BundleRecord, DecisionRecord, OutcomeRecord, RefusalRecord, SandboxRecord
 from opensafe.telemetry import semconv
-from opensafe.telemetry.meters import MOST, OTHER, Counts, Meters, Times
+from opensafe.telemetry.meters import FAMILIES, MOST, OTHER, Counts, Meters, Times
 from opensafe.telemetry.spans import Tracing, Waited, describe_outcome
 
 UNSAMPLED = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-00"}
@@ -59,14 +59,14 @@ def grown(counts):
 
 def test_a_verdict_counts_by_the_family_of_the_first_rule_that_decides():
     meters = Meters()
-    meters.record(decision(rules=[("exec.default", Action.ALLOW)]))
+    meters.record(decision(rules=[("tool.exec.build.allow", Action.ALLOW)]))
     meters.record(
-        decision(Action.BLOCK, [("exec.default", Action.ALLOW), ("path.secret", Action.BLOCK), ("z.z", Action.BLOCK)])
+        decision(Action.BLOCK, [("a.a", Action.ALLOW), ("egress.domain.allowlist", Action.BLOCK), ("z", Action.BLOCK)])
     )
     meters.record(decision(Action.REVIEW, purpose="permit"))
     assert grown(meters.decisions) == {
-        ("call", "allow", "exec"): 1,
-        ("call", "block", "path"): 1,
+        ("call", "allow", "tool.exec"): 1,
+        ("call", "block", "egress.domain"): 1,
         ("permit", "review", ""): 1,
     }
     assert grown(meters.no_verdict) == {}
@@ -135,6 +135,14 @@ def test_labels_of_somebody_elses_choice_are_bounded():
     assert len(counts.series) == len(times.series) == MOST + 1
     assert counts.series[(OTHER, OTHER)] == 2 * MOST
     assert times.series[(OTHER,)] == [2 * MOST, 0, MOST]
+
+
+def test_a_bundle_with_very_many_families_keeps_purpose_and_action():
+    meters = Meters()
+    for number in range(3 * FAMILIES):
+        meters.record(decision(Action.BLOCK, [(f"family.{number}", Action.BLOCK)]))
+    assert len(meters.decisions.series) == FAMILIES + 1
+    assert meters.decisions.series[("call", "block", OTHER)] == 2 * FAMILIES
 
 
 def test_a_duration_on_a_bound_belongs_below_it():

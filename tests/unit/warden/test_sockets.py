@@ -22,3 +22,12 @@ def test_each_principal_has_a_directory_of_its_group(tmp_path):
 def test_a_group_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(HostUnsuitable, match="principal default does not exist; got no-such-group"):
         sockets.prepare(tmp_path / "p", {"default": PrincipalSettings(group="no-such-group")}, 65534)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_the_metrics_socket_has_a_directory_of_its_group(tmp_path):
+    sockets.prepare_one(tmp_path / "metrics", "root", 65534, "telemetry.metrics")
+    status = (tmp_path / "metrics").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (65534, 0, 0o2750)
+    with pytest.raises(HostUnsuitable, match=r"the group of telemetry\.metrics does not exist; got no-such-group"):
+        sockets.prepare_one(tmp_path / "metrics", "no-such-group", 65534, "telemetry.metrics")
