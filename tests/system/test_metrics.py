@@ -1,5 +1,6 @@
 """What a real daemon tells Prometheus, and who may ask."""
 
+import contextlib
 import http.client
 import os
 import pathlib
@@ -11,7 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from opensafe.telemetry import metrics
-from tests.harness.daemon import ROOT, running
+from tests.harness.daemon import ROOT, running, signal_process
+from tests.system.exec.support import eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
@@ -48,14 +50,13 @@ def told(daemon):
     return lambda: scrape(UnixConnection(daemon.run / "metrics" / "metrics.sock"))[0]
 
 
-def eventually(told, wanted):
+async def grown_to(told, wanted):
     """Scrape until all of that is told: a call's span and stream end after its client has heard the outcome."""
-    for _ in range(1000):
-        samples = told()
-        missing = {key: (samples.get(key), value) for key, value in wanted.items() if samples.get(key, 0) < value}
-        if not missing:
-            return samples
-    raise AssertionError(missing)
+
+    async def ask():
+        return told()
+
+    return await eventually(ask, lambda samples: all(samples.get(key, 0) >= value for key, value in wanted.items()))
 
 
 async def test_calls_and_verdicts_are_told(told, agent, session, sandbox):
@@ -79,7 +80,7 @@ async def test_calls_and_verdicts_are_told(told, agent, session, sandbox):
         | grown(2, "opensafe_policy_evaluation_duration_seconds_count", entrypoint="gate/bash")
         | grown(1, "opensafe_monitor_executions_total")
     )
-    after = eventually(told, wanted)
+    after = await grown_to(told, wanted)
     for key in wanted.keys() - {("opensafe_monitor_executions_total",)}:
         assert after[key] == wanted[key], key
     assert after[("opensafe_sandboxes", ("state", "running"))] == 1
@@ -117,6 +118,25 @@ def test_rules_and_dashboard_ask_for_nothing_that_a_daemon_does_not_tell(daemon,
     asked = {SUFFIX.sub("", name) for name in NAME.findall((ROOT / path).read_text())}
     assert asked
     assert asked - told - {label for family in metrics.FAMILIES for label in family.labels} == set()
+
+
+async def test_a_front_that_was_killed_is_told_of_by_the_next_from_0_on(own_daemon):
+    daemon = own_daemon()
+    path = daemon.run / "metrics" / "metrics.sock"
+    before = scrape(UnixConnection(path))[0]
+    front = daemon.child("front")
+    async with daemon.client() as agent:
+        await agent.create_session("tester")
+    signal_process(front)
+
+    async def ask():
+        with contextlib.suppress(OSError):
+            return scrape(UnixConnection(path))[0]
+
+    after = await eventually(ask, bool)
+    assert after[("process_start_time_seconds",)] > before[("process_start_time_seconds",)]
+    assert after[("opensafe_audit_log_records",)] > before[("opensafe_audit_log_records",)]
+    assert after.get(("opensafe_audit_records_total", ("kind", "session")), 0) == 0
 
 
 def test_loopback_where_the_configuration_says_so():

@@ -43,7 +43,6 @@ _ENTRYPOINTS: Final = "opensafe/"
 #: The first word of what the warden says of a lost sandbox, where it is one of these.
 _CAUSES: Final = frozenset({"memory", "pids", "monitor", "killed", "sentry", "gofer", "pause", "resume"})
 
-_TOOL_SPAN: Final = f"{semconv.EXECUTE_TOOL} "
 
 Labels = tuple[str, ...]
 
@@ -118,6 +117,11 @@ class Meters:
             SandboxRecord: self._sandbox,
             BundleRecord: self._bundle,
         }
+        self._by_span: dict[str, Callable[[str, Mapping[str, Any], float], None]] = {
+            semconv.EXECUTE_TOOL: self._call,
+            semconv.INVOKE_AGENT: self._agent,
+            semconv.SPAN_SANDBOX_CREATE: self._start,
+        }
 
     def begin(self) -> None:
         """Count records from here on: those of earlier lives, folded again at the start, were counted then."""
@@ -141,20 +145,24 @@ class Meters:
         if count is not None:
             count(record)
 
-    def span(self, name: str, attributes: Mapping[str, Any], seconds: float) -> None:
-        """Count a span that ended: of a call that is over, of a session, or of a sandbox's start.
+    def of_span(self, name: str) -> Callable[[str, Mapping[str, Any], float], None] | None:
+        """What counts the spans of this name, with their attributes and seconds; None where nothing does."""
+        return self._by_span.get(name.partition(" ")[0])
 
-        A call's span without outcome is of what ran nowhere: a query, a permit, a sandbox's verdict.
-        """
-        if name.startswith(_TOOL_SPAN):
-            outcome = attributes.get(semconv.OUTCOME, OutcomeKind.REVIEW_PENDING)
-            if outcome != OutcomeKind.REVIEW_PENDING:  # which goes on in a span of its own
-                self.tools.add((name[len(_TOOL_SPAN) :], attributes.get(semconv.ERROR_TYPE, "")), seconds)
-        elif name == semconv.SPAN_SANDBOX_CREATE:
-            if (warm := attributes.get(semconv.SANDBOX_WARM)) is not None:
-                self.starts.add(("true" if warm else "false",), seconds)
-        elif name.startswith(semconv.INVOKE_AGENT):
-            self.agents.add((), seconds)
+    def _call(self, name: str, attributes: Mapping[str, Any], seconds: float) -> None:
+        """One without outcome is of what ran nowhere: a query, a permit, a sandbox's verdict."""
+        outcome = attributes.get(semconv.OUTCOME)
+        if outcome is None or outcome == OutcomeKind.REVIEW_PENDING:  # which goes on in a span of its own
+            return
+        self.tools.add((name.partition(" ")[2], attributes.get(semconv.ERROR_TYPE, "")), seconds)
+
+    def _start(self, _name: str, attributes: Mapping[str, Any], seconds: float) -> None:
+        warm = attributes.get(semconv.SANDBOX_WARM)
+        if warm is not None:
+            self.starts.add(("true" if warm else "false",), seconds)
+
+    def _agent(self, _name: str, _attributes: Mapping[str, Any], seconds: float) -> None:
+        self.agents.add((), seconds)
 
     def request(self, method: str, code: str, seconds: float) -> None:
         """Count an answered request: the RPC's full name and the name of its status code."""

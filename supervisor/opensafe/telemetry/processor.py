@@ -11,12 +11,14 @@ from typing import Final
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBased, StaticSampler
+from opentelemetry.trace import TraceFlags
 
 from .meters import Meters
 
 #: Spans that wait for the exporter.
 _QUEUE: Final = 2048
 
+_SAMPLED: Final = TraceFlags.SAMPLED
 _UNSAMPLED: Final = StaticSampler(Decision.RECORD_ONLY)
 #: Follows the client's own decision on what is exported.
 SAMPLER: Final = ParentBased(ALWAYS_ON, remote_parent_not_sampled=_UNSAMPLED, local_parent_not_sampled=_UNSAMPLED)
@@ -34,14 +36,16 @@ class Processor(BatchSpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """See SpanProcessor. Only the event loop ends spans."""
-        if span.start_time is not None and span.end_time is not None:
-            self._meters.span(span.name, span.attributes or {}, (span.end_time - span.start_time) * 1e-9)
-        if span.context is not None and span.context.trace_flags.sampled:
+        count = self._meters.of_span(span.name)
+        if count is not None and span.start_time is not None and span.end_time is not None:
+            count(span.name, span.attributes or {}, (span.end_time - span.start_time) * 1e-9)
+        context = span.context
+        if context is not None and context.trace_flags & _SAMPLED:
             # Each of the three numbers has one thread that writes it.
             if self._sampled - self._overflow - self._exporter.taken >= _QUEUE:
                 self._overflow += 1
             self._sampled += 1
-        super().on_end(span)
+            super().on_end(span)
 
     @property
     def dropped(self) -> dict[str, int]:
