@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from .errors import ConfigError
+from .model import destination
 from .model.limits import SandboxLimits
 from .model.sandbox import Name
 
@@ -89,11 +90,17 @@ class Telemetry(_Section, frozen=True):
 
 
 class AuditSettings(_Section, frozen=True):
-    """The audit log's segments, and how often it is signed: after so many seconds or records, whichever is first."""
+    """The audit log's segments, and how often it is signed: after so many seconds or records, whichever is first.
+
+    ship: where each checkpoint is sent, see model/destination.py. ship_ca: certificates (PEM) that https trusts there
+    instead of the system's.
+    """
 
     segment_bytes: Annotated[int, msgspec.Meta(ge=1 << 20, le=1 << 32)] = 64 << 20
     checkpoint_s: Annotated[int, msgspec.Meta(ge=1, le=3600)] = 10
     checkpoint_records: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
+    ship: Annotated[tuple[str, ...], msgspec.Meta(max_length=8)] = ()
+    ship_ca: str = ""
 
 
 class Service(_Section, frozen=True):
@@ -146,6 +153,13 @@ def load(path: pathlib.Path) -> Config:
         config = msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}", remedy="The settings are described in docs/configuration.md.") from error
+    for text in config.audit.ship:
+        try:
+            destination.parse(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"{path}: audit.ship: {error}", value=text, remedy="docs/audit.md has an example of each."
+            ) from error
     for entry in config.pool:
         if entry.principal not in config.principals:
             raise ConfigError(

@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from opensafe._proto.v1 import policy_pb2
+from opensafe.audit.shipping import Shipping
 from opensafe.control.activation import ACTIVATED, REFUSED, Activations, Settled
 from opensafe.control.judge import Verdict
 from opensafe.model.calls import Principal
@@ -39,6 +40,11 @@ def pool(report: StatusReport, principal: Principal) -> list[policy_pb2.PoolStat
     seen = report.pool if _SEEING.intersection(principal.roles) else ()
     own = [one for one in report.pool if one.principal == principal.name]
     return [policy_pb2.PoolState(**msgspec.structs.asdict(one)) for one in seen or own]
+
+
+def ships(shipping: Shipping) -> list[policy_pb2.ShipState]:
+    """How the destinations of checkpoints stand."""
+    return [policy_pb2.ShipState(**msgspec.structs.asdict(one)) for one in shipping.states]
 
 
 def settled(found: Settled) -> policy_pb2.WatchBundleResponse:

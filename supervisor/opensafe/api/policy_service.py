@@ -7,6 +7,7 @@ from typing import Any
 from opensafe import __version__
 from opensafe._proto.v1 import policy_pb2, policy_pb2_grpc
 from opensafe.audit.log import AuditLog
+from opensafe.audit.shipping import Shipping
 from opensafe.control.activation import Activations
 from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
@@ -31,6 +32,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         explanations: Explanations,
         shadow: Shadow,
         activations: Activations,
+        shipping: Shipping,
         log: AuditLog,
         warden: WardenClient,
         principal: Principal,
@@ -39,6 +41,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         self._explanations = explanations
         self._shadow = shadow
         self._activations = activations
+        self._shipping = shipping
         self._permits = permits
         self._judge = judge
         self._log = log
@@ -128,6 +131,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             version=__version__,
             removed_at_start=report.removed_at_start,
             pool=policy_messages.pool(report, self._principal),
+            ships=policy_messages.ships(self._shipping),
             **policy_messages.bundle(self._activations, report.helper_bundle),
         )
 

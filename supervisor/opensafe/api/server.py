@@ -37,6 +37,7 @@ from opensafe._proto.v1 import (
     session_pb2_grpc,
 )
 from opensafe.audit.log import AuditLog
+from opensafe.audit.shipping import Shipping
 from opensafe.control.activation import Activations
 from opensafe.control.bans import Bans
 from opensafe.control.explanations import Explanations
@@ -100,6 +101,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     explanations: Explanations
     shadow: Shadow
     activations: Activations
+    shipping: Shipping
     warden: WardenClient
 
 
@@ -193,6 +195,7 @@ def _add_services(
             services.explanations,
             services.shadow,
             services.activations,
+            services.shipping,
             log,
             services.warden,
             principal,

@@ -127,6 +127,10 @@ def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | N
         ),
         check("self-test", bool(status.checks), f"{len(status.checks)} checks", "Start the daemon anew."),
     ]
+    for ship in status.ships:
+        value = ship.error or (f"{ship.size} records" if ship.size else "nothing yet")
+        remedy = "Checkpoints are kept and tried again; docs/audit.md says what each destination needs."
+        checks.append(check(f"ship {ship.destination}", not ship.failures, value, remedy))
     for one in status.pool:
         value = f"{one.ready} of {one.wanted} ready" if not one.failures else f"{one.failures} failed: {one.error}"
         remedy = "The daemon's log says more; it tries again by itself."

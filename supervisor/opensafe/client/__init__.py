@@ -38,6 +38,7 @@ from ._types import (
     SandboxPage,
     SandboxSize,
     SelfTest,
+    ShipState,
     Verdict,
 )
 
@@ -75,6 +76,7 @@ __all__ = [
     "SandboxPage",
     "SandboxSize",
     "SelfTest",
+    "ShipState",
     "Started",
     "Stderr",
     "Stdout",

@@ -245,6 +245,20 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     pause_s: int
 
 
+class ShipState(msgspec.Struct, frozen=True, kw_only=True):
+    """One destination of checkpoints. size, time_us: of the last that it took, 0 for none since the daemon's start.
+
+    failures: tries that failed in a row; then `error` is the last. dropped: checkpoints that it will not get.
+    """
+
+    destination: str
+    size: int
+    time_us: int
+    failures: int
+    error: str
+    dropped: int
+
+
 class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the daemon knows of itself. removed_at_start: what an earlier one had left behind.
 
@@ -276,6 +290,7 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_size: int = 0
     checkpoint_us: int = 0
     checkpoint_failure: str = ""
+    ships: tuple[ShipState, ...] = ()
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from ._types import (
     PoolState,
     Review,
     SelfTest,
+    ShipState,
     Verdict,
 )
 
@@ -194,6 +195,17 @@ def status(message: policy_pb2.GetStatusResponse) -> DaemonStatus:
         helper_revision=message.helper_revision,
         bundle_refused=message.bundle_refused,
         last_refusal=_refusal(message.last_refusal) if message.HasField("last_refusal") else None,
+        ships=tuple(
+            ShipState(
+                destination=one.destination,
+                size=one.size,
+                time_us=one.time_us,
+                failures=one.failures,
+                error=one.error,
+                dropped=one.dropped,
+            )
+            for one in message.ships
+        ),
         pool=tuple(
             PoolState(
                 principal=one.principal,

@@ -27,6 +27,7 @@ from opensafe import __version__
 from opensafe.api.server import Api, Services
 from opensafe.audit.log import AuditLog
 from opensafe.audit.segment import segment_paths
+from opensafe.audit.shipping import Shipping
 from opensafe.config import Config
 from opensafe.control.activation import REFUSED, Activations
 from opensafe.control.approved import Approved
@@ -48,6 +49,7 @@ from opensafe.control.upkeep import Upkeep
 from opensafe.desk import Desk
 from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError, Unavailable
 from opensafe.gate import Gate
+from opensafe.model import destination
 from opensafe.model.calls import Principal
 from opensafe.model.ids import now_us
 from opensafe.model.records import Bundle, DaemonRecord
@@ -59,6 +61,7 @@ from opensafe.telemetry.metrics import CONTENT_TYPE
 from opensafe.telemetry.scrape import Endpoint, bind
 from opensafe.telemetry.spans import Tracing
 from opensafe.warden.client import WardenClient
+from opensafe.warden.inotify import Watch
 from opensafe.warden.protocol import REFUSES
 
 from .log import configure
@@ -157,6 +160,12 @@ class Front:
         stack.push_async_callback(self._stopped, log, judge, upkeep)
         stack.push_async_callback(removals.close)
 
+        checkpoint = state / "audit" / "checkpoint"
+        watch = Watch(checkpoint)
+        stack.callback(watch.close)
+        destinations = [destination.parse(text) for text in config.audit.ship]
+        shipping = Shipping(checkpoint, destinations, watch.changed, config.audit.ship_ca)
+
         api = Api(
             Services(
                 gate=gate,
@@ -173,6 +182,7 @@ class Front:
                 explanations=Explanations(log, state),
                 shadow=shadow,
                 activations=activations,
+                shipping=shipping,
                 warden=warden,
             ),
             principals,
@@ -203,6 +213,7 @@ class Front:
             self._heartbeat(warden),
             self._tell_failure(log, api),
             activations.watch(),
+            shipping.run(),
         ):
             self._tasks.append(asyncio.create_task(work))
         gc.collect()

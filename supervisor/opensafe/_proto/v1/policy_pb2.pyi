@@ -230,6 +230,7 @@ class GetStatusResponse(_message.Message):
     LAST_REFUSAL_FIELD_NUMBER: _builtins.int
     POOL_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
+    SHIPS_FIELD_NUMBER: _builtins.int
     bundle_revision: _builtins.str
     bundle_digest: _builtins.str
     runsc_version: _builtins.str
@@ -271,6 +272,10 @@ class GetStatusResponse(_message.Message):
     def checkpoint(self) -> Global___CheckpointState:
         """The audit log's last signed checkpoint."""
 
+    @_builtins.property
+    def ships(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShipState]:
+        """Where checkpoints are shipped, in the order of the settings."""
+
     def __init__(
         self,
         *,
@@ -296,10 +301,11 @@ class GetStatusResponse(_message.Message):
         last_refusal: Global___BundleRefusal | None = ...,
         pool: _abc.Iterable[Global___PoolState] | None = ...,
         checkpoint: Global___CheckpointState | None = ...,
+        ships: _abc.Iterable[Global___ShipState] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "last_refusal", b"last_refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "ships", b"ships", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -332,6 +338,46 @@ class CheckpointState(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckpointState: _TypeAlias = CheckpointState  # noqa: Y015
+
+@_typing.final
+class ShipState(_message.Message):
+    """One destination of checkpoints: size and time (microseconds since the epoch) of the last that it took, 0 where it took
+    none since the daemon's start.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DESTINATION_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    TIME_US_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
+    destination: _builtins.str
+    size: _builtins.int
+    time_us: _builtins.int
+    failures: _builtins.int
+    """Tries that failed in a row. Where there are any: the last error."""
+    error: _builtins.str
+    dropped: _builtins.int
+    """Checkpoints that it will not get, because newer ones filled its queue."""
+    def __init__(
+        self,
+        *,
+        destination: _builtins.str = ...,
+        size: _builtins.int = ...,
+        time_us: _builtins.int = ...,
+        failures: _builtins.int = ...,
+        error: _builtins.str = ...,
+        dropped: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "dropped", b"dropped", "error", b"error", "failures", b"failures", "size", b"size", "time_us", b"time_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShipState: _TypeAlias = ShipState  # noqa: Y015
 
 @_typing.final
 class PoolState(_message.Message):
