@@ -153,12 +153,12 @@ def load(path: pathlib.Path) -> Config:
         config = msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}", remedy="The settings are described in docs/configuration.md.") from error
-    for text in config.audit.ship:
+    for place in config.audit.ship:
         try:
-            destination.parse(text)
+            destination.parse(place)
         except ValueError as error:
             raise ConfigError(
-                f"{path}: audit.ship: {error}", value=text, remedy="docs/audit.md has an example of each."
+                f"{path}: audit.ship: {error}", value=place, remedy="docs/audit.md has an example of each."
             ) from error
     for entry in config.pool:
         if entry.principal not in config.principals:

@@ -52,11 +52,11 @@ def certify(directory, hostname="localhost"):
 
 
 class Collector:
-    """Takes POSTs. `bodies`: a queue of (request line, body); `answer`: what it says next, None to say nothing."""
+    """Takes POSTs. `requests`: (request line, body); `answer`: what it says next, None to say nothing."""
 
     def __init__(self):
-        self.requests = asyncio.Queue()
-        self.answer = b"HTTP/1.1 204 No Content\r\n\r\n"
+        self.requests: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self.answer: bytes | None = b"HTTP/1.1 204 No Content\r\n\r\n"
         self.port = 0
 
     @contextlib.asynccontextmanager

@@ -53,9 +53,8 @@ class Evidence:
         note = read_note(self._member("audit/checkpoint"))
         try:
             made = opened(note, self._key)
-        except NoteError as error:
-            made = None
-            findings.append(_finding("not_signed", "checkpoint", 0, f"the checkpoint does not hold: {error}"))
+        except NoteError:
+            made = None  # a finding of the report
         if self.manifest.scope.whole:
             report = verify_state(self.directory, key=self._key, ledger_bound=made.ledger.size if made else None)
             if made is not None and report.records > made.size:
@@ -64,9 +63,7 @@ class Evidence:
         else:
             records = self._proven(made, findings) if made is not None else ()
             report = verify_part(self.directory, records, key=self._key, note=note)
-        findings += self._of_bundles()
-        seen = {(one.kind, one.where) for one in findings}
-        findings += (one for one in report.findings if (one.kind, one.where) not in seen or one.kind != "not_signed")
+        findings += (*report.findings, *self._of_bundles())
         report = msgspec.structs.replace(report, ok=not findings, findings=tuple(findings))
         return Verified(manifest=self.manifest, report=report, checkpoint=made)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -177,6 +178,31 @@ def test_evidence_under_another_key_does_not_verify(recorded, tmp_path):
     other.write_text(VerifierKey(name, private.public_key().public_bytes_raw()).encode())
     told, _ = cli("audit", "verify", "--evidence", bundle, "--key", other, status=1)
     assert "not_signed" in told
+
+
+async def test_evidence_of_a_daemon_that_goes_on_verifies(own_daemon, tmp_path):
+    daemon = own_daemon(audit="checkpoint_s = 1\ncheckpoint_records = 20")
+    state, bundle = daemon.state, tmp_path / "evidence.tar.gz"
+    async with daemon.client() as client:
+        session = await client.create_session("tester")
+        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+        await client.run_call(session, sandbox, "first", "Bash", {"command": "true"})
+        while not (await client.status()).checkpoint_size:  # noqa: ASYNC110 - a status tells when asked
+            await asyncio.sleep(0.1)
+
+        async def go_on():
+            for number in itertools.count():
+                await client.run_call(session, sandbox, f"call-{number}", "Bash", {"command": "true"})
+
+        going = asyncio.create_task(go_on())
+        for scope in ((), ("--session", session)):
+            arguments = ("--format", "evidence", *scope, "--state", state, "-o", bundle)
+            await asyncio.to_thread(cli, "audit", "export", *arguments)
+            await asyncio.to_thread(cli, "audit", "verify", "--evidence", bundle, "--key", state / "audit/key.pub")
+        assert not going.done()
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+    assert daemon.stop() == 0
 
 
 async def test_a_destination_that_fails_is_shown_and_holds_up_nothing(own_daemon):

@@ -13,6 +13,7 @@ from opensafe.model.records import (
     CandidateRecord,
     DaemonRecord,
     SessionRecord,
+    TornRecord,
 )
 from tests.harness import ocsf as schema
 from tests.harness.records import refusal
@@ -80,6 +81,12 @@ def test_a_scope_takes_its_records_alone(state, scope, calls):
     export, lines = exported(state, **scope)
     assert [json.loads(line)["metadata"]["correlation_uid"] for line in lines] == calls
     assert (export.records, export.unmapped.total()) == (len(calls), 0)
+
+
+def test_a_torn_line_belongs_to_the_whole_log_alone():
+    torn = TornRecord(fragment_sha256="00")
+    assert Scope().takes(torn)
+    assert not any(scope.takes(torn) for scope in (Scope(session="s"), Scope(call="c"), Scope(since_us=1)))
 
 
 @pytest.mark.parametrize("form", Format)

@@ -23,7 +23,7 @@ class Source(State):
 
     def __init__(self, path):
         super().__init__(path)
-        self.changed = asyncio.Queue()
+        self.changed: asyncio.Queue[bool] = asyncio.Queue()
         self.count = 0
 
     def grow(self):
