@@ -213,5 +213,11 @@ async def test_a_destination_that_fails_is_shown_and_holds_up_nothing(own_daemon
             await asyncio.sleep(0.1)
         assert ships[0].error == "No such file or directory"
         assert (await client.decide(session, "Bash", {"command": "ls"})).action == "allow"
+    told, _ = await asyncio.to_thread(
+        cli, "doctor", "--config", daemon.settings, "--principal", "agent", "--json", status=1
+    )
+    [check] = [one for one in json.loads(told)["details"]["checks"] if one["name"].startswith("ship ")]
+    assert (check["name"], check["ok"]) == ("ship syslog:/run/opensafe-test-nowhere/log", False)
+    assert check["value"] == "No such file or directory"
     assert "checkpoints don't reach syslog:/run/opensafe-test-nowhere/log" in daemon.log.read_text()
     assert daemon.stop() == 0
