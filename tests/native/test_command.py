@@ -38,9 +38,9 @@ class Waiting:
         self.command, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.report, writer = os.pipe()
         filtered = pipe_of(program)
-        prefix = ("/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid")
+        prefix = ["/usr/bin/setpriv", "--bounding-set", "-all,+setuid,+setgid"]
         if bare:  # as the warden starts it: with no streams of its own
-            prefix = ("/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *prefix)
+            prefix = ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *prefix]
         words = ["--uid", "1000", "--gid", "1000", "--runner-uid", "990", "--report-fd", str(writer)]
         words += ["--filter-fd", str(filtered), "--command-fd", str(theirs.fileno()), *extra]
         passed = (writer, filtered, theirs.fileno())
