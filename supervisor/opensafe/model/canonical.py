@@ -7,6 +7,7 @@ both orders agree. Digests are lower-case hexadecimal SHA-256.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -18,11 +19,24 @@ MAX_DEPTH: Final = 64
 _LEAF_PREFIX: Final = b"\x00"
 #: Whatever these hold has a form, or the encoder says that it has none.
 _PLAIN: Final = frozenset((str, bool, type(None)))
+#: One of these is found wherever an integer is beyond the bounds; in texts, too. Each begins with a literal, which is
+#: what makes its search fast.
+_LONG: Final = tuple(
+    re.compile(pattern).search
+    for pattern in (rb"9[0-9]{15}", rb":[1-9][0-9]{16}", rb",[1-9][0-9]{16}", rb"\[[1-9][0-9]{16}", rb"-[1-9][0-9]{15}")
+)
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 class NotCanonicalError(ValueError):
     """The value has no canonical form here: a float, a huge integer, a lone surrogate, too deep."""
+
+
+def _no_float(text: str) -> float:
+    raise NotCanonicalError(f"float {text} has no canonical form")
+
+
+_decoder = msgspec.json.Decoder(float_hook=_no_float)
 
 
 def canonical_json(value: object, **more: int | str) -> bytes:
@@ -40,6 +54,23 @@ def canonical_json(value: object, **more: int | str) -> bytes:
         raise NotCanonicalError(f"lone surrogate in text {error.object[:40]!r}") from error
     except RecursionError as error:
         raise NotCanonicalError(f"nested deeper than {MAX_DEPTH}") from error
+
+
+def read_canonical(line: bytes) -> object:
+    """The value whose canonical form `line` is. How deep it may be is its writer's affair.
+
+    Raises NotCanonicalError where it is another form or has none, msgspec.DecodeError where it is no JSON.
+    """
+    try:
+        value = _decoder.decode(line)
+    except msgspec.ValidationError as error:  # so it tells what a hook has refused
+        raise NotCanonicalError(str(error)) from error
+    if _encoder.encode(value) != line:
+        raise NotCanonicalError("not in canonical form")
+    # Only so can it hold a key beyond the basic plane or too large an integer.
+    if not line.startswith(b"{") or not line.isascii() or any(search(line) for search in _LONG):
+        _check(value)
+    return value
 
 
 def digest(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .canonical import canonical_json, leaf_hash
+from .canonical import canonical_json, leaf_hash, read_canonical
 
 GENESIS: Final = "0" * 64
 
@@ -117,12 +117,11 @@ def _blamed(found: _NotBoundError, line: bytes, following: bytes | None) -> Chai
 def _link(line: bytes, head: Head) -> Link:
     index = head.size
     try:
-        record = msgspec.json.decode(line)
-        canonical = isinstance(record, dict) and canonical_json(record) == line
+        record = read_canonical(line)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _NotARecordError(index, f"not a JSON record ({error})") from error
-    if not canonical:
-        raise _NotARecordError(index, "not in canonical form")
+    if not isinstance(record, dict):
+        raise _NotARecordError(index, "not a JSON object")
     if record.get("index") != index:
         raise ChainBrokenError(index, f"carries index {record.get('index')!r}")
     if record.get("prev") != head.leaf:

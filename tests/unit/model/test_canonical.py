@@ -1,13 +1,22 @@
 """Canonical JSON against an independent RFC 8785 implementation."""
 
 import hashlib
+from typing import Any
 
+import msgspec
 import pytest
 import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opensafe.model.canonical import MAX_SAFE_INTEGER, NotCanonicalError, canonical_json, digest, leaf_hash
+from opensafe.model.canonical import (
+    MAX_SAFE_INTEGER,
+    NotCanonicalError,
+    canonical_json,
+    digest,
+    leaf_hash,
+    read_canonical,
+)
 
 text = st.text(st.characters(codec="utf-8"))
 key = st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF))
@@ -49,6 +58,39 @@ def test_what_has_no_form_is_refused_wherever_it_stands(good, bad, way):
     assert canonical_json(around(good))
     with pytest.raises(NotCanonicalError):
         canonical_json(around(bad))
+
+
+@given(values)
+def test_a_canonical_line_is_read_as_what_it_holds(value):
+    assert read_canonical(canonical_json(value)) == value
+
+
+@given(values, st.sampled_from([1.5, 1e400, 2**53, -(2**53), 2**64, 10**30]), st.booleans())
+def test_a_number_without_a_form_is_not_read(good, bad, in_list):
+    """As an encoder would write it that knows no bounds."""
+    number = b"1e400" if bad == float("inf") else repr(bad).encode()
+    beside = rfc8785.dumps(good)
+    whole = b"[%s,%s]" % (beside, number) if in_list else b'{"a":%s,"b":%s}' % (beside, number)
+    with pytest.raises(NotCanonicalError):
+        read_canonical(whole)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"b":1,"a":2}', b'{"a":1,"a":1}', b'{"a": 1}', b' {"a":1}', b'{"a":1}\n', b'["\\u0041"]', b'["\\/"]',
+        b"[-0]", b"[01]", b"[1.0]", b'{"\xf0\x9f\x98\x80":1}', b"9007199254740992", b"-9007199254740992", b"[1e3]",
+    ],
+)  # fmt: skip
+def test_another_form_is_not_read(line):
+    with pytest.raises((NotCanonicalError, msgspec.DecodeError)):
+        read_canonical(line)
+
+
+@pytest.mark.parametrize("line", [b"9007199254740991", b'["x:9999999999999999"]', b'{"a":-9007199254740991}'])
+def test_its_benign_twin_is_read(line):
+    value: Any = read_canonical(line)
+    assert rfc8785.dumps(value) == line
 
 
 @pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["list", "object"])

@@ -41,7 +41,19 @@ def test_an_untouched_log_verifies():
         (lambda lines: [*lines[:4], b" " + lines[4]], 4),
         (lambda lines: [*lines, b""], 5),
     ],
-    ids=["edit", "edit-last-but-one", "edit-first", "drop", "swap", "duplicate", "insert", "drop-first", "cut-line", "not-canonical", "empty-line"],
+    ids=[
+        "edit",
+        "edit-last-but-one",
+        "edit-first",
+        "drop",
+        "swap",
+        "duplicate",
+        "insert",
+        "drop-first",
+        "cut-line",
+        "not-canonical",
+        "empty-line",
+    ],
 )
 def test_a_changed_log_is_named_at_its_first_bad_record(change, bad):
     lines, _ = lines_of(5)
