@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from opensafe.disk import Disk
 from opensafe.errors import AuditError, OpenSafeError, StaleIndex
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
@@ -26,7 +27,6 @@ from opensafe.model.ids import is_call_id
 from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from . import opening
-from .disk import Disk
 from .masked import masked
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class AuditLog:
             self._head = sealed.head
             self._offset += len(line)
         self._opened = self._head.size
-        self._disk = Disk(self._synced)
+        self._disk = Disk(self._synced, "audit")
 
     @property
     def head(self) -> chain.Head:

@@ -118,7 +118,7 @@ class Checkpoints:
                 return
             await self._ledger.durable(position)
             for number in range(self._synced, kept.segment):
-                await self._segments.synced(number, self._segments.size(number))
+                await self._segments.settle(number)
             self._synced = kept.segment
             await self._segments.synced(kept.segment, kept.offset)
             self._sign(ledger, kept)

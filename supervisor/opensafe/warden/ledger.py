@@ -116,6 +116,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file."""
+        self._syncer.close()
         os.close(self._file)
 
     def _recover(self) -> int:

@@ -116,8 +116,16 @@ class Segments:
         """Return when the first `position` bytes of a segment are on disk. Raises AuditError, OSError."""
         await self._syncer(number, self._reader(number)).durable(position)
 
+    async def settle(self, number: int) -> None:
+        """Return when a segment that has ended is on disk, and let go of its thread. Raises AuditError, OSError."""
+        await self.synced(number, self.size(number))
+        self._syncers.pop(number).close()
+
     def close(self) -> None:
         """Close all descriptors."""
+        for syncer in self._syncers.values():
+            syncer.close()
+        self._syncers.clear()
         for descriptor in (self._writer, *self._readers.values()):
             os.close(descriptor)
         self._readers.clear()

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 class Disk:
     """One sync after the other. `done` hears in the event loop how each ended; `close` ends the thread."""
 
-    def __init__(self, done: Callable[[OSError | None], None]) -> None:
+    def __init__(self, done: Callable[[OSError | None], None], name: str) -> None:
         self._done = done
         self._loop = asyncio.get_running_loop()
         self._wanted: queue.SimpleQueue[tuple[int, list[int]] | None] = queue.SimpleQueue()
-        # A daemon: a log that nobody closed, after a fault, must not keep the process from its end.
-        self._thread = threading.Thread(target=self._work, name="audit-sync", daemon=True)
+        # A daemon: a file that nobody closed, after a fault, must not keep the process from its end.
+        self._thread = threading.Thread(target=self._work, name=f"sync-{name}", daemon=True)
         self._thread.start()
 
     def sync(self, current: int, full: list[int]) -> None:
