@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import crowding, deciding, executing, figures, options, pooling, soaking, stressing
+from . import auditing, crowding, deciding, executing, figures, options, pooling, soaking, stressing
 
 group = typer.Typer(help="Figures beside a baseline in the same run.", no_args_is_help=True)
 group.command("decision")(deciding.decision)
@@ -14,6 +14,7 @@ group.command("soak")(soaking.soak)
 group.command("stress")(stressing.stress)
 group.command("pool")(pooling.pool)
 group.command("density")(crowding.density)
+group.command("audit")(auditing.audit)
 
 
 @group.command("reload")
