@@ -68,6 +68,8 @@ from .log import configure
 from .standing import Gauges
 
 _HEARTBEAT_S: Final = 5.0
+#: How long a thread that exports or waits for the disk may keep the event loop from the interpreter.
+_SWITCH_S: Final = 0.0005
 _STOP_GRACE_S: Final = 1.0
 
 _log = structlog.get_logger()
@@ -304,6 +306,7 @@ async def _main(preparer: Preparer, connection: int, audit: int, settings: str, 
 def main(arguments: list[str]) -> int:
     """Run the front; 78 where another start would not help."""
     preparer = Preparer()  # before there are threads or a loop
+    sys.setswitchinterval(_SWITCH_S)
     configure("front")
     connection, audit, settings, keys = arguments
     try:
