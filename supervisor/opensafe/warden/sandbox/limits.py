@@ -19,9 +19,6 @@ from ...model.limits import SandboxLimits
 _MOUNTS: Final = pathlib.Path("/proc/self/mountinfo")
 _OURS: Final = "opensafe"
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
-#: All sandboxes together, where the host is short of processor time: a quarter of what one group or, in v1, one process
-#: beside theirs gets. The daemon must decide, and end what it runs, however busy that is.
-_SHARE: Final = {"cpu": ("cpu.shares", "256"), "unified": ("cpu.weight", "25")}
 _CPU_PERIOD_US: Final = 100_000
 _POLL_S: Final = 0.005
 _REMOVAL_DEADLINE_S: Final = 10.0
@@ -72,15 +69,12 @@ class Hierarchies:
 
     def prepare(self) -> None:
         """Make the parents, and in v2 hand the controllers down to them. Raises OSError."""
-        for name, root in self._roots.items():
+        for root in self._roots.values():
             parent = root / _OURS / self._instance
             parent.mkdir(parents=True, exist_ok=True)
             if self._unified:
                 for directory in (root, root / _OURS, parent):
                     (directory / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _CONTROLLERS))
-            if name in _SHARE:
-                file, value = _SHARE[name]
-                (root / _OURS / file).write_text(value)
 
     def remove_parents(self) -> None:
         """Remove this daemon's parents where they are empty; other daemons' stay."""
