@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-#: A pipe's capacity, and what is asked for where a program fills it. Larger ones move more, and keep decisions waiting.
+#: A pipe's capacity, and what is asked for where a program fills it.
 _CHUNK: Final = 64 * 1024
-_LARGE: Final = 128 * 1024
+_LARGE: Final = 256 * 1024
 
 
 class Pipes:
@@ -74,7 +74,7 @@ class Output:
         self._most = _CHUNK
 
     async def read(self) -> bytes:
-        """Up to 64 KiB, or 128 from a program that writes much; b"" at the end of file."""
+        """Up to 64 KiB, or 256 from a program that writes much; b"" at the end of file."""
         while True:
             with suppress(BlockingIOError):
                 data = os.read(self._descriptor, self._most)
