@@ -78,10 +78,12 @@ class PolicySettings(_Section, frozen=True):
 class Telemetry(_Section, frozen=True):
     """Traces go to `otlp_endpoint` (gRPC, `http://host:4317`) when set, else to files under the state directory.
 
-    capture_content: with arguments and output, masked; without it nothing of a call's content is in them. metrics:
-    where Prometheus scrapes: `unix`, for `metrics_group`, an address of loopback with its port, or nowhere.
+    traces: without them nothing is sent or written; ids are given all the same. capture_content: with arguments and
+    output, masked; without it nothing of a call's content is in them. metrics: where Prometheus scrapes: `unix`, for
+    `metrics_group`, an address of loopback with its port, or nowhere.
     """
 
+    traces: bool = True
     otlp_endpoint: str = ""
     capture_content: bool = False
     metrics: Annotated[str, msgspec.Meta(pattern=_METRICS)] = "unix"

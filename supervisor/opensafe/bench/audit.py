@@ -6,6 +6,7 @@ what it says there:
 - wait: fifty calls a second, one after the other; each writes its decision and its ledger entry, and waits for both as
   front and warden do. By turns with it the baseline: as many bytes appended to a file, and one fdatasync.
 - group: many callers at once, each waiting for its own record.
+- telemetry: `bash -c true` through a daemon with traces and metrics, and by turns through one without.
 - verify: `audit verify` over a log of so many megabytes, with its ledger and a signed checkpoint.
 """
 
@@ -24,6 +25,7 @@ import msgspec
 
 from opensafe.audit.log import AuditLog
 from opensafe.audit.verify import verify_state
+from opensafe.client import Client
 from opensafe.config import AuditSettings
 from opensafe.errors import OpenSafeError
 from opensafe.model import chain
@@ -43,7 +45,7 @@ from opensafe.warden.protocol import RecordRef
 from opensafe.warden.segments import Segments
 
 from .decision import CALLS, ordinary
-from .private import programs, trusted_key
+from .private import PrivateDaemon, programs, trusted_key
 from .timing import Times
 
 _PLACE: Final = pathlib.Path("/var/lib")
@@ -54,7 +56,7 @@ _CALLERS: Final = 64
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """write: sealing and writing both, with the warden's check. wait: until both are on disk. bare: one fdatasync.
 
-    record_bytes: of one decision's line.
+    record_bytes: of one decision's line. told, untold: gated executions with and without telemetry.
     """
 
     write: Times
@@ -62,6 +64,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     bare: Times
     record_bytes: int
     records_per_s: float
+    told: Times
+    untold: Times
     verified_bytes: int
     verified_records: int
     verify_s: float
@@ -70,6 +74,11 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     def wait_ratio(self) -> float:
         """Medians, a call's wait to one fdatasync."""
         return self.wait.p50_ms / self.bare.p50_ms
+
+    @property
+    def telemetry_ratio(self) -> float:
+        """Medians, an execution with telemetry to one without."""
+        return self.told.p50_ms / self.untold.p50_ms
 
     @property
     def verify_mb_per_s(self) -> float:
@@ -83,7 +92,9 @@ def measure(rounds: int, warm_up: int, group: int, verify_mb: int) -> Measured:
     with tempfile.TemporaryDirectory(prefix="opensafe-bench-", dir=_PLACE, ignore_cleanup_errors=True) as name:
         directory = pathlib.Path(name)
         try:
-            return asyncio.run(_measure(directory, made, rounds, warm_up, group, verify_mb))
+            with _telling(True) as told, _telling(False) as untold:
+                both = asyncio.run(_executions(told, untold, rounds, warm_up))
+            return asyncio.run(_measure(directory, made, rounds, warm_up, group, verify_mb, both))
         finally:
             for path in directory.rglob("segment-*"):
                 kernel.unprotect(path)
@@ -91,7 +102,13 @@ def measure(rounds: int, warm_up: int, group: int, verify_mb: int) -> Measured:
 
 
 async def _measure(
-    directory: pathlib.Path, made: DecisionRecord, rounds: int, warm_up: int, group: int, verify_mb: int
+    directory: pathlib.Path,
+    made: DecisionRecord,
+    rounds: int,
+    warm_up: int,
+    group: int,
+    verify_mb: int,
+    executions: tuple[Times, Times],
 ) -> Measured:
     async with _evidence(directory / "wait") as evidence:
         writes, waits, bares, line = [], [], [], b""
@@ -126,10 +143,35 @@ async def _measure(
         bare=Times.of(bares),
         record_bytes=len(line),
         records_per_s=records_per_s,
+        told=executions[0],
+        untold=executions[1],
         verified_bytes=report.bytes,
         verified_records=report.records,
         verify_s=taken,
     )
+
+
+def _telling(telemetry: bool) -> PrivateDaemon:
+    more = "" if telemetry else '[telemetry]\ntraces = false\nmetrics = ""\n'
+    return PrivateDaemon("bench", {"bench": ("developer",)}, more=more)
+
+
+async def _executions(told: PrivateDaemon, untold: PrivateDaemon, rounds: int, warm_up: int) -> tuple[Times, Times]:
+    """Of both daemons, by turns."""
+    async with contextlib.AsyncExitStack() as stack:
+        places = []
+        for daemon in told, untold:
+            client = await stack.enter_async_context(Client.connect(daemon.socket_of("bench")))
+            session = await client.create_session("bench")
+            places.append((client, session, (await client.create_sandbox(session)).sandbox_id, list[int]()))
+        for number in range(warm_up + rounds):
+            for client, session, sandbox, taken in places:
+                begun = time.perf_counter_ns()
+                await client.run_call(session, sandbox, f"call-{number}", "Exec", {"argv": ["/bin/bash", "-c", "true"]})
+                if number >= warm_up:
+                    taken.append(time.perf_counter_ns() - begun)
+        first, second = (Times.of(taken) for _, _, _, taken in places)
+        return first, second
 
 
 class _Evidence:

@@ -15,6 +15,9 @@ def audit(
         float, typer.Option("--max-wait-ratio", help="Goal: a call's wait to one fdatasync, median.")
     ] = 1.5,
     min_records_per_s: Annotated[float, typer.Option("--min-records-per-s", help="Goal: of the 64 callers.")] = 2000,
+    max_telemetry_ratio: Annotated[
+        float, typer.Option("--max-telemetry-ratio", help="Goal: an execution with telemetry to one without, median.")
+    ] = 1.05,
     min_verify_mb_per_s: Annotated[float, typer.Option("--min-verify-mb-per-s", help="Goal: of `audit verify`.")] = 100,
     json: options.Json = False,
 ) -> int:
@@ -31,6 +34,11 @@ def audit(
     goals = {
         "wait_ratio": (measured.wait_ratio, max_wait_ratio, measured.wait_ratio <= max_wait_ratio),
         "records_per_s": (measured.records_per_s, min_records_per_s, measured.records_per_s >= min_records_per_s),
+        "telemetry_ratio": (
+            measured.telemetry_ratio,
+            max_telemetry_ratio,
+            measured.telemetry_ratio <= max_telemetry_ratio,
+        ),
         "verify_mb_per_s": (
             measured.verify_mb_per_s,
             min_verify_mb_per_s,

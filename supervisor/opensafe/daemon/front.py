@@ -96,7 +96,13 @@ class Front:
         stack.push_async_callback(warden.close)
         told, meters = config.telemetry, Meters()
         tracing = Tracing.configured(
-            told.otlp_endpoint, own, told.file_bytes, __version__, capture_content=told.capture_content, meters=meters
+            told.otlp_endpoint,
+            own,
+            told.file_bytes,
+            __version__,
+            traces=told.traces,
+            capture_content=told.capture_content,
+            meters=meters if told.metrics else None,
         )
         stack.callback(tracing.close)
         store = Store(own / "index.sqlite")

@@ -10,7 +10,7 @@ from typing import Final
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBased, StaticSampler
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, StaticSampler
 from opentelemetry.trace import TraceFlags
 
 from .meters import Meters
@@ -22,6 +22,10 @@ _SAMPLED: Final = TraceFlags.SAMPLED
 _UNSAMPLED: Final = StaticSampler(Decision.RECORD_ONLY)
 #: Follows the client's own decision on what is exported.
 SAMPLER: Final = ParentBased(ALWAYS_ON, remote_parent_not_sampled=_UNSAMPLED, local_parent_not_sampled=_UNSAMPLED)
+#: Spans have ids and are counted, and nothing is exported.
+COUNTED: Final = _UNSAMPLED
+#: Spans have ids and nothing else.
+NONE: Final = ALWAYS_OFF
 
 
 class Processor(BatchSpanProcessor):

@@ -29,7 +29,7 @@ from opensafe.model.outcome import Outcome, OutcomeKind
 from . import semconv
 from .files import FileSpanExporter
 from .meters import Meters
-from .processor import SAMPLER, Processor
+from .processor import COUNTED, NONE, SAMPLER, Processor
 
 _SPEC: Final = "https://opentelemetry.io/schemas/1.45.0"
 _propagator = TraceContextTextMapPropagator()
@@ -68,12 +68,19 @@ class Tracing:
     """Owns the tracer provider and its exporter thread; `close` flushes and ends both."""
 
     def __init__(
-        self, exporter: SpanExporter, version: str, *, capture_content: bool = False, meters: Meters | None = None
+        self,
+        exporter: SpanExporter,
+        version: str,
+        *,
+        traces: bool = True,
+        capture_content: bool = False,
+        meters: Meters | None = None,
     ) -> None:
-        """meters: counts what ends."""
+        """meters: counts what ends. traces: whether it is exported as well."""
+        sampler = SAMPLER if traces else COUNTED if meters is not None else NONE
         self.capture_content = capture_content
         self._provider = TracerProvider(
-            sampler=SAMPLER, resource=Resource({"service.name": "opensafe", "service.version": version})
+            sampler=sampler, resource=Resource({"service.name": "opensafe", "service.version": version})
         )
         self._processor = Processor(exporter, meters or Meters())
         self._provider.add_span_processor(self._processor)
@@ -88,6 +95,7 @@ class Tracing:
         file_bytes: int,
         version: str,
         *,
+        traces: bool = True,
         capture_content: bool = False,
         meters: Meters | None = None,
     ) -> "Tracing":
@@ -95,7 +103,7 @@ class Tracing:
         exporter: SpanExporter = FileSpanExporter(directory / "traces.jsonl", file_bytes)
         if otlp_endpoint:
             exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
-        return cls(exporter, version, capture_content=capture_content, meters=meters)
+        return cls(exporter, version, traces=traces, capture_content=capture_content, meters=meters)
 
     @property
     def dropped(self) -> dict[str, int]:
