@@ -11,6 +11,7 @@ on `failure` says why nothing starts any more.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import pathlib
@@ -59,6 +60,7 @@ class Checkpoints:
         #: The segments before this one are on disk.
         self._synced = 0
         self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
         try:
             self._key = self._own_key()
             self._name = VerifierKey(f"opensafe/{instance}", self._key.public_key().public_bytes_raw())
@@ -91,7 +93,8 @@ class Checkpoints:
         """Sign what is there, and end."""
         if self._task is None:
             return
-        self._task.cancel()
+        # Not cancelled: what it does in a thread would go on, and the last turn beside it.
+        self._closing.set()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._turn(at_once=True)
 
@@ -101,9 +104,10 @@ class Checkpoints:
             raise self.failure
 
     async def _keep(self) -> None:
-        while self.failure is None:
+        while self.failure is None and not self._closing.is_set():
             await self._turn(at_once=False)
-            await asyncio.sleep(_LOOK_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _LOOK_S)
 
     async def _turn(self, *, at_once: bool) -> None:
         """Read on, and sign where it is time."""
@@ -121,7 +125,8 @@ class Checkpoints:
                 await self._segments.settle(number)
             self._synced = kept.segment
             await self._segments.synced(kept.segment, kept.offset)
-            self._sign(ledger, kept)
+            self.last = await asyncio.to_thread(self._sign, ledger, kept)
+            self._signed_at = time.monotonic()
         except ChainBrokenError as error:
             self._fail(f"the audit log is not intact: {error}")
         except (AuditError, OSError) as error:
@@ -137,7 +142,8 @@ class Checkpoints:
             if self._follower.head.size == up_to:
                 return
 
-    def _sign(self, ledger: Head, kept: Kept) -> None:
+    def _sign(self, ledger: Head, kept: Kept) -> Checkpoint:
+        """Sign what was read. In a thread: it waits for the disk five times. Raises OSError."""
         made = Checkpoint(
             origin=self._name.name,
             size=kept.size,
@@ -151,7 +157,7 @@ class Checkpoints:
         self._put(self._state / "frontier.json", msgspec.json.encode(kept), _PRIVATE)
         self._append(self._audit / "checkpoints.jsonl", msgspec.json.encode({"note": note.decode()}) + b"\n")
         self._put(self._audit / "checkpoint", note, _SHARED)
-        self.last, self._signed_at = made, time.monotonic()
+        return made
 
     def _fail(self, why: str) -> None:
         self.failure = AuditError(why, remedy="Nothing starts any more: run `opensafe audit verify`.")

@@ -1,7 +1,9 @@
 """Checkpoints sign what root has read of the log, continue what was signed, and end where a line is out of place."""
 
+import asyncio
 import hashlib
 import os
+import threading
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -225,6 +227,7 @@ async def test_after_so_many_records_one_is_signed_without_being_asked(place):
     checkpoints = place.checkpoints(checkpoint_records=3)
     place.write(3)
     await checkpoints.begin()
+    checkpoints._task.cancel()  # its turns are taken here
     await checkpoints._turn(at_once=False)
     assert place.last().size == 3
     place.write(2)
@@ -232,3 +235,43 @@ async def test_after_so_many_records_one_is_signed_without_being_asked(place):
     assert place.last().size == 3
     await checkpoints.close()
     assert place.last().size == 5
+
+
+async def test_closing_waits_for_what_is_being_read_and_reads_no_line_twice(place, monkeypatch):
+    reading, go_on = threading.Event(), threading.Event()
+    take = Follower._take
+
+    def slowly(follower, line):
+        reading.set()
+        assert go_on.wait(30)
+        take(follower, line)
+
+    checkpoints = place.checkpoints()
+    await checkpoints.begin()
+    monkeypatch.setattr(Follower, "_take", slowly)
+    place.write(5)
+    assert await asyncio.to_thread(reading.wait, 30)
+    closing = asyncio.create_task(checkpoints.close())
+    for _ in range(10):  # far enough that one that does not wait would read beside the other
+        await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    assert checkpoints.failure is None
+    assert (place.last().size, place.last().root) == (5, merkle.root(place.leaves))
+
+
+async def test_signing_leaves_the_event_loop_free(place, monkeypatch):
+    loop, threads = threading.current_thread(), []
+    write = Checkpoints._write
+
+    def noted(self, *rest):
+        threads.append(threading.current_thread())
+        write(self, *rest)
+
+    checkpoints = place.checkpoints()
+    await checkpoints.begin()
+    monkeypatch.setattr(Checkpoints, "_write", noted)
+    place.write(1)
+    await checkpoints.close()
+    assert len(threads) == 3
+    assert loop not in threads
