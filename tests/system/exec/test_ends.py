@@ -98,6 +98,26 @@ async def test_R10_R11_many_short_calls_with_long_deadlines_leave_nothing_and_ke
     assert _flat(before, after)
 
 
+async def test_R11_calls_that_all_run_at_once_end_each_with_its_own_code_whoever_ends_first(place):
+    many = 24
+    calls = [
+        place.call(f"own-{number}", f"echo up; read line; exit {number + 1}", interactive=True)
+        for number in range(many)
+    ]
+    signalled = place.call("own-signalled", "echo up; exec sleep 1000")
+    await asyncio.gather(*(until_output(call, b"up") for call in (*calls, signalled)))
+
+    async def end(call):
+        await call.send(b"\n")
+        return [event async for event in call][-1].outcome
+
+    ended = await asyncio.gather(*(end(call) for call in reversed(calls)))
+    assert [(one.kind, one.exit_code) for one in ended] == [(OutcomeKind.EXITED, n) for n in range(many, 0, -1)]
+    await signalled.signal(9)
+    outcome = [event async for event in signalled][-1].outcome
+    assert (outcome.kind, outcome.signal) == (OutcomeKind.SIGNALLED, 9)
+
+
 def _flat(before, now):
     return all(new <= old + 2 for old, new in zip(before, now, strict=True))
 
