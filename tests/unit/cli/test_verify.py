@@ -53,7 +53,7 @@ async def test_json_has_the_one_form(opensafe, state, options):
     assert report["summary"]["ok"] is True
     assert report["summary"]["records"] == 3
     assert report["summary"]["replayed"] == (0 if options else None)
-    assert report["details"] == {"findings": []}
+    assert report["details"] == {"findings": [], "masked": []}
 
 
 async def test_nothing_to_verify_is_no_success(opensafe, tmp_path):
