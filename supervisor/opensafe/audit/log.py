@@ -28,6 +28,7 @@ from opensafe.model.records import DecisionRecord, Record, TornRecord
 
 from . import opening
 from .masked import masked
+from .segment import is_ended
 
 _log = logging.getLogger(__name__)
 
@@ -93,19 +94,23 @@ class AuditLog:
         self._fold = fold
 
     async def open(self, known: tuple[int, str] = (0, "")) -> None:
-        """Verify what the segment holds, fold each record, account for a torn tail, start writing.
+        """Verify what the segments hold, fold each record, account for a torn tail, start writing.
 
         known: how many records the index holds, and the leaf hash of the last. Raises StaleIndex where that is no
-        part of this log, AuditError where the chain is broken: a log that is not intact is not continued.
+        part of this log, AuditError where the chain is broken or can't be continued: a log that is not intact is not.
         """
+        fragment = b""
         try:
             found = opening.read(self._paths, known)
-            for link in found.links:
-                if link.index + 1 == known[0] and link.leaf != known[1]:
-                    raise StaleIndex("the index is of another log", value=known[1], limit=link.leaf)
-                self._fold(link.index, msgspec.convert(link.record, Record), link.leaf)
-                found.head = chain.Head(link.index + 1, link.leaf)
             self._head = found.head
+            try:
+                for link in found.links:
+                    if link.index + 1 == known[0] and link.leaf != known[1]:
+                        raise StaleIndex("the index is of another log", value=known[1], limit=link.leaf)
+                    self._fold(link.index, msgspec.convert(link.record, Record), link.leaf)
+                    self._head = chain.Head(link.index + 1, link.leaf)
+            except chain.UnaccountedError as torn:
+                fragment = torn.fragment
             if self._head.size < known[0]:
                 raise StaleIndex("the index knows more than the log", value=known[0], limit=self._head.size)
         except chain.ChainBrokenError as error:
@@ -114,15 +119,14 @@ class AuditLog:
                 value=self._paths[-1].name,
                 remedy="Keep the file as evidence, run `opensafe audit verify`, start with a fresh state directory.",
             ) from error
-        self._offset = self._paths[-1].stat().st_size
-        if found.fragment:
-            sealed = chain.seal_torn(self._head, found.fragment)
-            line = (b"\n" if found.unended else b"") + sealed.line + b"\n"
-            self._put(line)
-            os.fdatasync(self._descriptor)  # nothing is served yet
-            self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord), sealed.leaf)
-            self._head = sealed.head
-            self._offset += len(line)
+        try:
+            self._continue(fragment)
+        except OSError as error:
+            raise AuditError(
+                f"the audit log can't be continued: {error}",
+                value=self._paths[-1].name,
+                remedy="Free the disk or mend it, then start the daemon again.",
+            ) from error
         self._opened = self._head.size
         self._disk = Disk(self._synced, "audit")
 
@@ -262,6 +266,23 @@ class AuditLog:
         finally:
             self._turning = None
 
+    def _continue(self, fragment: bytes) -> None:
+        """End the last line, account for `fragment`, and put on disk what the life before may have left in memory.
+
+        A torn line can be a whole record that lacks its newline. Nothing is served yet, so nobody waits for this.
+        """
+        for path in self._paths[-2:]:
+            _sync(path)
+        if not is_ended(self._paths[-1]):
+            self._put(b"\n")
+        if fragment:
+            sealed = chain.seal_torn(self._head, fragment)
+            self._put(sealed.line + b"\n")
+            os.fdatasync(self._descriptor)
+            self._fold(sealed.head.size - 1, msgspec.json.decode(sealed.line, type=TornRecord), sealed.leaf)
+            self._head = sealed.head
+        self._offset = self._paths[-1].stat().st_size
+
     def _sync_what_waits(self) -> None:
         """Begin a sync where none is under way: it covers all that was written until now."""
         if self._disk is not None and not self._covered and self._unsynced:
@@ -312,3 +333,11 @@ class AuditLog:
                 synced.set_exception(self._failure)
         self._waiting.clear()
         return self._failure
+
+
+def _sync(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)

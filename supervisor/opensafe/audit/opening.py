@@ -1,4 +1,4 @@
-"""Where a writer goes on: from which segment it has to read, and what a crash left at the end.
+"""Where a writer goes on: from which segment it has to read.
 
 An index that covers whole segments spares their reading: the first record of the one after carries the hash that the
 index must have. That those segments still hold what they held is for `opensafe audit verify` to say, and the warden
@@ -7,26 +7,21 @@ signs nothing else (ADR 0029).
 
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from opensafe.errors import StaleIndex
 from opensafe.model import chain
 
-from .segment import read_fragment, read_lines
+from .segment import read_lines
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """links: the records that have to be read, verified as they are, in order. head: what they continue.
-
-    fragment: what a crash left of a last line; unended: whether it stands in the last segment, without a newline.
-    """
+    """head: what the records continue that have to be read. links: these, verified as they are read, in order."""
 
     head: chain.Head
     links: Iterator[chain.Link]
-    fragment: bytes
-    unended: bool
 
 
 class _First(msgspec.Struct, frozen=True):
@@ -37,17 +32,14 @@ class _First(msgspec.Struct, frozen=True):
 def read(paths: Sequence[pathlib.Path], known: tuple[int, str]) -> Found:
     """Read as far back as an index needs that holds `known`: so many records, and the leaf hash of the last.
 
-    Raises StaleIndex where it is of another log; reading the links raises ChainBrokenError, AuditError.
+    Raises StaleIndex where it is of another log. Reading the links raises ChainBrokenError, AuditError, and at the end
+    UnaccountedError for what a crash left of a last line.
     """
     number, head = _begin(paths, known[0])
     if head.size and head.size == known[0] and head.leaf != known[1]:
         raise StaleIndex("the index is of another log", value=known[1], limit=head.leaf)
-    fragment, unended = read_fragment(paths[-1]), True
-    if not fragment and len(paths) > 1 and paths[-1].stat().st_size == 0:
-        fragment, unended = read_fragment(paths[-2]), False
-        number = min(number, len(paths) - 2)
     lines = itertools.chain.from_iterable(map(read_lines, paths[number:]))
-    return Found(head=head, links=chain.verify(_complete(fragment, lines), head), fragment=fragment, unended=unended)
+    return Found(head=head, links=chain.verify(lines, head))
 
 
 def _begin(paths: Sequence[pathlib.Path], known: int) -> tuple[int, chain.Head]:
@@ -61,14 +53,3 @@ def _begin(paths: Sequence[pathlib.Path], known: int) -> tuple[int, chain.Head]:
         if 0 < first.index <= known:
             return number, chain.Head(first.index, first.prev)
     return 0, chain.Head()
-
-
-def _complete(fragment: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The complete lines of `lines`: all but the last where a `fragment` ends them."""
-    previous: bytes | None = None
-    for line in lines:
-        if previous is not None:
-            yield previous
-        previous = line
-    if previous is not None and not fragment:
-        yield previous

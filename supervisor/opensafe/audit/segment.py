@@ -43,14 +43,9 @@ def read_lines(path: pathlib.Path, *, live: bool = False) -> Iterator[bytes]:
             yield line.removesuffix(b"\n")
 
 
-def read_fragment(path: pathlib.Path) -> bytes:
-    """The bytes after the last newline: b"" where every line is complete."""
+def is_ended(path: pathlib.Path) -> bool:
+    """Whether a segment's last line has its newline; so has one without lines."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
-        tail = b""
-        while end > 0 and b"\n" not in tail and len(tail) <= MAX_LINE:
-            start = max(0, end - _CHUNK)
-            file.seek(start)
-            tail = file.read(end - start) + tail
-            end = start
-    return tail.rpartition(b"\n")[2]
+        file.seek(max(0, end - 1))
+        return file.read(1) in (b"", b"\n")

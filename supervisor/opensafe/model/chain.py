@@ -6,7 +6,8 @@ leaf of a Merkle tree over the same lines. A chain shows edit, drop, swap, inser
 only against a head kept elsewhere.
 
 A crash can leave a last line that was never completed. Nothing is ever cut off such a log: the next writer ends
-the line and appends a record of kind `torn` with the SHA-256 of the fragment, and only that fragment is excused.
+the line and appends a record of kind `torn` with the SHA-256 of the fragment, and only that fragment is excused. That
+record can tear as well: a fragment is all that stands behind the last record, its lines joined by newlines.
 """
 
 import hashlib
@@ -44,6 +45,14 @@ class ChainBrokenError(ValueError):
         self.why = why
 
 
+class UnaccountedError(ChainBrokenError):
+    """The lines end in a `fragment` that no record accounts for; all records before it hold."""
+
+    def __init__(self, index: int, fragment: bytes) -> None:
+        super().__init__(index, "is a fragment that no record accounts for")
+        self.fragment = fragment
+
+
 def seal(head: Head, record: msgspec.Struct | dict[str, Any]) -> Sealed:
     """Bind `record` to the chain that ends in `head`. Raises NotCanonicalError."""
     line = canonical_json(record, index=head.size, prev=head.leaf)
@@ -60,21 +69,26 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def seal_torn(head: Head, fragment: bytes) -> Sealed:
-    """The record that excuses `fragment`, the incomplete last line after `head`."""
+    """The record that excuses `fragment`, what follows `head` and is no record."""
     return seal(head, {"kind": "torn", "fragment_sha256": hashlib.sha256(fragment).hexdigest()})
 
 
 def verify(lines: Iterable[bytes], head: Head | None = None) -> Iterator[Link]:
     """Yield the records of `lines` (newline-free) that continue `head` (the empty chain by default).
 
-    Raises ChainBrokenError at the first line that is not canonical, out of place or bound to another line.
+    Raises ChainBrokenError at the first line that is not canonical, out of place or bound to another line, and
+    UnaccountedError where the end is not canonical.
     """
     head = head or Head()
-    fragment: bytes | None = None
+    fragment: bytearray | None = None
     lines = iter(lines)
     for line in lines:
         if fragment is not None:
-            link = _link(line, head)
+            try:
+                link = _link(line, head)
+            except _NotARecordError:
+                fragment += b"\n" + line
+                continue
             if link.record.get("fragment_sha256") != hashlib.sha256(fragment).hexdigest():
                 raise ChainBrokenError(head.size, "follows a fragment and does not account for it")
             fragment = None
@@ -82,14 +96,14 @@ def verify(lines: Iterable[bytes], head: Head | None = None) -> Iterator[Link]:
             try:
                 link = _link(line, head)
             except _NotARecordError:
-                fragment = line
+                fragment = bytearray(line)
                 continue
             except _NotBoundError as error:
                 raise _blamed(error, line, next(lines, None)) from error
         head = Head(link.index + 1, link.leaf)
         yield link
     if fragment is not None:
-        raise ChainBrokenError(head.size, "is a fragment that no record accounts for")
+        raise UnaccountedError(head.size, bytes(fragment))
 
 
 class _NotARecordError(ChainBrokenError):

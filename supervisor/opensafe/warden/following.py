@@ -46,7 +46,8 @@ class Follower:
         self._tree = Frontier(kept.size, map(bytes.fromhex, kept.frontier))
         self._leaf = kept.leaf
         self._segment, self._offset = kept.segment, kept.offset
-        self._fragment: bytes | None = None
+        #: Hash of what stands behind the last record and is none (model/chain.py).
+        self._fragment: hashlib._Hash | None = None
         #: The byte behind the last record, a fragment before it included.
         self._behind = (kept.segment, kept.offset)
 
@@ -72,6 +73,8 @@ class Follower:
 
         Raises ChainBrokenError for a line out of place, AuditError and OSError for what can't be read.
         """
+        # First: what the front writes here while this is read, it writes before it writes to the next.
+        ended = self._segments.size(self._segment + 1) > 0
         data = self._segments.read(self._segment, self._offset, _CHUNK)
         whole, newline, rest = data.rpartition(b"\n")
         while not newline and len(rest) == len(data) >= _CHUNK:  # a line longer than a chunk
@@ -86,7 +89,7 @@ class Follower:
                 self._offset += len(line) + 1
                 self._take(line)
             return True
-        if self._segments.size(self._segment + 1) == 0:
+        if not ended:
             return False
         if rest:  # what a crash left before the next segment was begun
             self._take(rest)
@@ -99,13 +102,14 @@ class Follower:
         try:
             place = msgspec.json.decode(line, type=_Place)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if self._fragment is not None:
-                raise ChainBrokenError(index, "two fragments stand before it") from None
-            self._fragment = line
+            if self._fragment is None:
+                self._fragment = hashlib.sha256(line)
+            else:
+                self._fragment.update(b"\n" + line)
             return
         if (place.index, place.prev) != (index, self._leaf):
             raise ChainBrokenError(index, f"carries index {place.index} and is not bound to the record before it")
-        if self._fragment is not None and place.fragment_sha256 != hashlib.sha256(self._fragment).hexdigest():
+        if self._fragment is not None and place.fragment_sha256 != self._fragment.hexdigest():
             raise ChainBrokenError(index, "follows a fragment and does not account for it")
         self._fragment = None
         hashed = leaf(line)

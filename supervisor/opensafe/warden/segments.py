@@ -13,7 +13,7 @@ from typing import Final
 from ..errors import AuditError, LimitExceeded
 from . import kernel
 from .protocol import RecordRef
-from .syncing import Syncer
+from .syncing import Syncer, sync_directory
 
 _DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o640
@@ -32,6 +32,8 @@ class Segments:
         self._segment_bytes = segment_bytes
         self._readers: dict[int, int] = {}
         self._syncers: dict[int, Syncer] = {}
+        #: The segments before this one are on disk.
+        self._settled = 0
         try:
             directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
             os.chown(directory, 0, group)
@@ -110,6 +112,8 @@ class Segments:
                 raise AuditError("no record lies there", value=f"segment {ref.segment}, offset {ref.offset}")
         except OSError as error:
             raise AuditError(f"the audit segment can't be read: {error}", value=ref.segment) from error
+        if ref.segment > self._settled:  # the chain must not go on from a record that a power cut can take
+            await self.synced(ref.segment - 1, self.size(ref.segment - 1))
         await self._syncer(ref.segment, reader).durable(ref.offset + ref.length + 1)
 
     async def synced(self, number: int, position: int) -> None:
@@ -119,6 +123,7 @@ class Segments:
     async def settle(self, number: int) -> None:
         """Return when a segment that has ended is on disk, and let go of its thread. Raises AuditError, OSError."""
         await self.synced(number, self.size(number))
+        self._settled = max(self._settled, number + 1)
         self._syncers.pop(number).close()
 
     def close(self) -> None:
@@ -134,8 +139,9 @@ class Segments:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         writer = os.open(self.path(number), flags, _FILE_MODE)
         if os.fstat(writer).st_gid != self._group:
-            os.fchown(writer, 0, self._group)
             os.fchmod(writer, _FILE_MODE)
+            os.fchown(writer, 0, self._group)  # last: who finds it so finds the mode as well
+        sync_directory(self._directory)
         self.append_only = kernel.set_append_only(writer, True)
         return writer
 

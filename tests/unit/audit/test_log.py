@@ -8,7 +8,7 @@ import pytest
 
 from opensafe.audit.log import AuditLog
 from opensafe.errors import AuditError, StaleIndex
-from opensafe.model.chain import verify
+from opensafe.model.chain import seal_torn, verify
 from opensafe.model.records import DaemonRecord
 
 
@@ -138,6 +138,56 @@ async def test_a_torn_tail_is_accounted_for_and_kept(place):
     lines = place.path.read_bytes().splitlines()
     assert b'{"torn' in lines
     assert [link.record["kind"] for link in verify(lines)] == ["daemon", "torn", "daemon"]
+
+
+@pytest.mark.parametrize("torn_before", [b"", b'{"half":', b'{"half":\n{"index":1,"ki'])
+async def test_R45_wherever_a_line_tore_the_next_start_goes_on(place, torn_before):
+    log = place.log()
+    await log.open()
+    first, second = await log.append(record(1)), await log.append(record(2))
+    await log.close()
+    begin = first.line + b"\n"
+    tearing, kind = second.line, "daemon"
+    if torn_before:
+        begin += torn_before + b"\n"
+        tearing, kind = seal_torn(first.head, torn_before).line, "torn"
+    for cut in range(len(tearing) + 1):
+        place.path.write_bytes(begin + tearing[:cut])
+        log = place.log()
+        await log.open()
+        await log.append(record(3))
+        await log.close()
+        kinds = [link.record["kind"] for link in verify(place.path.read_bytes().splitlines())]
+        if cut == len(tearing):  # it lacks its newline and nothing else
+            assert kinds == ["daemon", kind, "daemon"]
+        elif cut or torn_before:
+            assert kinds == ["daemon", "torn", "daemon"]
+        else:
+            assert kinds == ["daemon", "daemon"]
+
+
+async def test_RS_19_a_torn_tail_that_there_is_no_room_to_account_for_refuses_the_start(place):
+    place.path.write_bytes(b'{"half":')
+    log = AuditLog(os.open("/dev/full", os.O_WRONLY), (place.path,), lambda *_: None)
+    with pytest.raises(AuditError, match=r"can't be continued.*No space left"):
+        await log.open()
+    await log.close()
+
+
+async def test_a_clock_that_goes_back_changes_no_order(place):
+    log = place.log()
+    await log.open()
+    for time_us in (7_200_000_000, 3_600_000_000, 0):
+        await log.append(record(time_us))
+    await log.close()
+    log = place.log()
+    await log.open()
+    await log.append(record(1))
+    await log.close()
+    links = list(verify(place.path.read_bytes().splitlines()))
+    assert [(link.index, link.record["time_us"]) for link in links] == [
+        (0, 7_200_000_000), (1, 3_600_000_000), (2, 0), (3, 1),
+    ]  # fmt: skip
 
 
 async def test_a_log_that_was_changed_is_not_continued(place):

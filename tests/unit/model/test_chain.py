@@ -91,6 +91,20 @@ def test_a_torn_line_that_nothing_accounts_for_is_not(other):
         check([*lines, b'{"half":'])
 
 
+def test_what_was_to_account_for_a_torn_line_can_tear_as_well():
+    lines, head = lines_of(2)
+    first = chain.seal_torn(head, b'{"half":').line[:20]
+    tail = [b'{"half":', first, b"", b"{"]
+    with pytest.raises(chain.UnaccountedError) as caught:
+        check([*lines, *tail])
+    assert caught.value.fragment == b"\n".join(tail)
+    sealed = chain.seal_torn(head, caught.value.fragment)
+    assert check([*lines, *tail, sealed.line]) == [0, 1, 2]
+    for other in (tail[1:], [*tail, b""], [*tail[:2], b"x", b"{"]):
+        with pytest.raises(chain.ChainBrokenError, match="does not account"):
+            check([*lines, *other, sealed.line])
+
+
 @given(st.data())
 def test_any_flipped_byte_is_found(data):
     lines, head = lines_of(4)
