@@ -152,8 +152,7 @@ class Api:
         """Serve."""
         for server in self._servers:
             await server.start()
-        for service in ("", *_SERVICES):
-            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        await self.executes(True)
 
     async def in_force(self, good: bool) -> None:
         """Report whether the policy bundle in place is in force (health of the name `policy.bundle`)."""
@@ -164,10 +163,11 @@ class Api:
         """Report NOT_SERVING from now on, still answering."""
         await self._health.enter_graceful_shutdown()
 
-    async def degraded(self) -> None:
-        """Report NOT_SERVING: requests are still answered, and nothing executes."""
+    async def executes(self, able: bool) -> None:
+        """Report whether anything executes. Where not, NOT_SERVING, requests are still answered."""
+        state = health_pb2.HealthCheckResponse
         for service in ("", *_SERVICES):
-            await self._health.set(service, health_pb2.HealthCheckResponse.NOT_SERVING)
+            await self._health.set(service, state.SERVING if able else state.NOT_SERVING)
 
     async def stop(self, grace_s: float) -> None:
         """Refuse new requests, give running ones `grace_s` seconds, end."""

@@ -218,7 +218,7 @@ class Front:
             refusals.watch(),
             shadow.watch(),
             record_breaches(warden, log),
-            self._heartbeat(warden),
+            self._heartbeat(warden, log, api),
             self._tell_failure(log, api),
             activations.watch(),
             shipping.run(),
@@ -266,16 +266,18 @@ class Front:
         except AuditError as error:
             _log.error("the stop is not on record", error=str(error))
 
-    async def _heartbeat(self, warden: WardenClient) -> None:
+    @staticmethod
+    async def _heartbeat(warden: WardenClient, log: AuditLog, api: Api) -> None:
         while True:
-            await warden.serving()
+            blocked = await warden.serving()
+            await api.executes(not blocked and log.failure is None)
             await asyncio.sleep(_HEARTBEAT_S)
 
     @staticmethod
     async def _tell_failure(log: AuditLog, api: Api) -> None:
         await log.failed.wait()
         _log.error("nothing executes any more", error=str(log.failure))
-        await api.degraded()
+        await api.executes(False)
         await asyncio.Event().wait()  # a front that serves no calls still answers
 
     @staticmethod

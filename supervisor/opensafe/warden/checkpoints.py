@@ -7,7 +7,8 @@
     frontier.json            how far the last checkpoint's tree was read, so that a start goes on from there
 
 No tree is signed that does not continue the last one. The first line that is out of place ends signing, and from then
-on `failure` says why nothing starts any more.
+on `failure` says why nothing starts any more. Where a checkpoint can't be written nothing starts either, but it is
+tried again at each look, and what is written in the end ends that.
 """
 
 import asyncio
@@ -26,15 +27,26 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..config import AuditSettings
 from ..errors import AuditError
 from ..model.chain import ChainBrokenError, Head
-from ..model.checkpoint import Checkpoint, Note, NoteError, Signature, VerifierKey, parse_checkpoint, parse_note
+from ..model.checkpoint import (
+    MAX_NOTE,
+    Checkpoint,
+    Note,
+    NoteError,
+    Signature,
+    VerifierKey,
+    parse_checkpoint,
+    parse_note,
+)
 from .following import Follower, Kept
 from .ledger import Ledger
 from .segments import Segments
+from .syncing import sync_directory
 
 _log = logging.getLogger(__name__)
 
 #: Between two looks at the log.
 _LOOK_S: Final = 1.0
+_HISTORY: Final = "checkpoints.jsonl"
 _PRIVATE: Final = 0o600
 _SHARED: Final = 0o640
 
@@ -52,8 +64,9 @@ class Checkpoints:
         self._segments = segments
         self._ledger = ledger
         self._every = every
-        #: Why the log is not vouched for any more, if it isn't.
-        self.failure: AuditError | None = None
+        #: Why the log can't be vouched for any more, and why what was due could not be written.
+        self._broken: AuditError | None = None
+        self._unwritten: AuditError | None = None
         #: The last one that was signed.
         self.last: Checkpoint | None = None
         self._signed_at = time.monotonic()
@@ -65,10 +78,16 @@ class Checkpoints:
             self._key = self._own_key()
             self._name = VerifierKey(f"opensafe/{instance}", self._key.public_key().public_bytes_raw())
             self._put(self._audit / "key.pub", f"{self._name.encode()}\n".encode(), _SHARED)
+            self._cut_history()
             self.last = self._read_last()
             self._follower = self._follow()
         except (OSError, ValueError, UnsupportedAlgorithm, TypeError) as error:
             raise AuditError(f"checkpoints can't be kept: {error}", value=state) from error
+
+    @property
+    def failure(self) -> AuditError | None:
+        """Why the log is not vouched for, if it isn't."""
+        return self._broken or self._unwritten
 
     async def begin(self) -> None:
         """Read what was not read before, hold it against the last checkpoint, and go on from there.
@@ -104,33 +123,51 @@ class Checkpoints:
             raise self.failure
 
     async def _keep(self) -> None:
-        while self.failure is None and not self._closing.is_set():
+        while self._broken is None and not self._closing.is_set():
             await self._turn(at_once=False)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), _LOOK_S)
 
     async def _turn(self, *, at_once: bool) -> None:
         """Read on, and sign where it is time."""
-        if self.failure is not None:
+        if self._broken is not None:
             return
         try:
+            self._ledger.require()
             # The ledger's end first: what its entries were started on then lies in the log that is read after it.
             ledger, position = self._ledger.head, self._ledger.end
             await self._read()
             kept = self._follower.kept
-            if not self._due(at_once=at_once or kept.segment > self._synced):
+            if not self._due(at_once=at_once or kept.segment > self._synced or self._unwritten is not None):
                 return
             await self._ledger.durable(position)
             for number in range(self._synced, kept.segment):
                 await self._segments.settle(number)
             self._synced = kept.segment
             await self._segments.synced(kept.segment, kept.offset)
-            self.last = await asyncio.to_thread(self._sign, ledger, kept)
-            self._signed_at = time.monotonic()
         except ChainBrokenError as error:
             self._fail(f"the audit log is not intact: {error}")
         except (AuditError, OSError) as error:
             self._fail(f"the audit log can't be vouched for: {error}")
+        else:
+            await self._write_signed(ledger, kept)
+
+    async def _write_signed(self, ledger: Head, kept: Kept) -> None:
+        try:
+            self.last = await asyncio.to_thread(self._sign, ledger, kept)
+        except OSError as error:
+            if self._unwritten is None:
+                _log.critical("a checkpoint can't be written, and nothing starts until one is: %s", error)
+            self._unwritten = AuditError(
+                f"a checkpoint can't be written: {error}",
+                value=self._audit,
+                remedy="Nothing starts until one is, which is tried every second: make room or mend the disk.",
+            )
+            return
+        if self._unwritten is not None:
+            self._unwritten = None
+            _log.warning("checkpoints are written again")
+        self._signed_at = time.monotonic()
 
     def _due(self, *, at_once: bool) -> bool:
         new = self._follower.head.size - (self.last.size if self.last is not None else 0)
@@ -155,13 +192,13 @@ class Checkpoints:
         note = Note(body, (Signature(self._name.name, self._name.key_id, self._key.sign(body)),)).encode()
         # A frontier without its checkpoint is not used, so it goes first.
         self._put(self._state / "frontier.json", msgspec.json.encode(kept), _PRIVATE)
-        self._append(self._audit / "checkpoints.jsonl", msgspec.json.encode({"note": note.decode()}) + b"\n")
+        self._append(msgspec.json.encode({"note": note.decode()}) + b"\n")
         self._put(self._audit / "checkpoint", note, _SHARED)
         return made
 
     def _fail(self, why: str) -> None:
-        self.failure = AuditError(why, remedy="Nothing starts any more: run `opensafe audit verify`.")
-        _log.critical("%s", self.failure)
+        self._broken = AuditError(why, remedy="Nothing starts any more: run `opensafe audit verify`.")
+        _log.critical("%s", self._broken)
 
     def _follow(self) -> Follower:
         """Where the last checkpoint's tree ends, or at the beginning."""
@@ -208,14 +245,28 @@ class Checkpoints:
         fresh.unlink(missing_ok=True)
         self._write(fresh, data, mode, os.O_EXCL)
         fresh.rename(path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(path.parent)
 
-    def _append(self, path: pathlib.Path, data: bytes) -> None:
-        self._write(path, data, _SHARED, os.O_APPEND)
+    def _append(self, line: bytes) -> None:
+        """Add to the history. Half a line would spoil the next one."""
+        try:
+            self._write(self._audit / _HISTORY, line, _SHARED, os.O_APPEND)
+        except OSError:
+            self._cut_history()
+            raise
+
+    def _cut_history(self) -> None:
+        """Take away what was not written whole of a last line: nothing was ever said to be signed by it."""
+        path = self._audit / _HISTORY
+        if not path.exists():
+            return
+        with path.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            begin = file.seek(max(0, size - 2 * MAX_NOTE))
+            end = begin + file.read().rfind(b"\n") + 1
+            if end < size:
+                _log.warning("the history of checkpoints ends in half a line of %d bytes, which is cut", size - end)
+                file.truncate(end)
 
     def _write(self, path: pathlib.Path, data: bytes, mode: int, flags: int) -> None:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, _PRIVATE)

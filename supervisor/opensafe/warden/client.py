@@ -197,9 +197,10 @@ class WardenClient:
             raise errors.Unavailable("the warden passed no descriptor, or there was no room for one", value=number)
         return number, self._passed.pop(request.request)
 
-    async def serving(self) -> None:
-        """Say that the front serves."""
-        await self.call(protocol.Serving(request=self.next_request()))
+    async def serving(self) -> str:
+        """Say that the front serves; why nothing starts at the moment, or ""."""
+        request = protocol.Serving(request=self.next_request())
+        return _expect(await self.call(request), protocol.Heard).blocked
 
     async def _read(self) -> None:
         try:

@@ -72,6 +72,11 @@ class Ledger:
         """The position behind the last entry, for `durable`."""
         return self._size
 
+    def require(self) -> None:
+        """Raise AuditError where no further entry can be written."""
+        if self._broken or self._syncer.failed:
+            raise AuditError("the ledger is broken: an entry could not be written", remedy="Restart the daemon.")
+
     def append(
         self,
         kind: Kind,
@@ -92,8 +97,7 @@ class Ledger:
             # Microseconds: nanoseconds would not fit the 53 bits of a canonical integer.
             "unix_us": time.time_ns() // 1000,
         } | ({"cell": cell} if cell else {})  # fmt: skip
-        if self._broken or self._syncer.failed:
-            raise AuditError("the ledger is broken: an entry could not be written", remedy="Restart the daemon.")
+        self.require()
         try:
             sealed = seal(self._head, entry)
             line = sealed.line + b"\n"

@@ -154,7 +154,7 @@ class Status(_Message, frozen=True):
 
 
 class Serving(_Message, frozen=True):
-    """The front serves. Sent when it begins to and every few seconds after; a silent front hangs. Answer: Done."""
+    """The front serves. Sent when it begins to and every few seconds after; a silent front hangs. Answer: Heard."""
 
 
 class AwaitBundle(_Message, frozen=True):
@@ -295,6 +295,12 @@ class Ended(_Message, frozen=True):
     cut: bool = False
 
 
+class Heard(_Message, frozen=True):
+    """blocked: why nothing starts at the moment, or ""."""
+
+    blocked: str = ""
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One self-test: what was tried, whether the sandbox refused it, whether the control got through."""
 
@@ -395,6 +401,7 @@ Answer = (
     | Sandboxes
     | Lost
     | SegmentBegun
+    | Heard
     | Started
     | Ended
     | StatusReport

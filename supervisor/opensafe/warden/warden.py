@@ -185,7 +185,7 @@ class Warden:
             case protocol.Serving():
                 self.heartbeat = asyncio.get_running_loop().time()
                 self.front_serves.set()
-                return protocol.Done(request=number)
+                return protocol.Heard(request=number, blocked=str(self._checkpoints.failure or ""))
             case protocol.AwaitBundle():
                 return protocol.BundleOffered(request=number, offer=await self._bundles.offered(request.after))
             case protocol.AskHelper():

@@ -2,12 +2,17 @@
 
 import asyncio
 import hashlib
+import json
 import os
+import resource
 import threading
+import time
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from opensafe.audit.checkpoints import read_notes
+from opensafe.audit.signed import Signed
 from opensafe.config import AuditSettings
 from opensafe.errors import AuditError, LimitExceeded
 from opensafe.model import chain, merkle
@@ -152,6 +157,127 @@ async def test_a_fragment_at_a_segments_end_is_accounted_for_in_the_next(place):
     assert (place.last().size, place.last().root) == (21, merkle.root(place.leaves))
 
 
+async def test_what_tore_twice_is_accounted_for_at_once(place):
+    place.write(2)
+    torn = b'{"half"\n{"index":2,"kind":"to'
+    place.put(torn + b"\n")
+    place.write(fragment_sha256=hashlib.sha256(torn).hexdigest())
+    assert (await place.signed()).failure is None
+    assert place.last().size == 3
+
+
+async def test_what_the_front_writes_at_a_segments_end_while_it_is_read_is_read(place, monkeypatch):
+    place.write(20)
+    read = Segments.read
+
+    def late(segments, number, offset, length):
+        found = read(segments, number, offset, length)
+        if number == 0 and not found and segments.number == 0:
+            place.write(1)
+            segments.begin_next()
+            place.write(1)
+        return found
+
+    monkeypatch.setattr(Segments, "read", late)
+    checkpoints = await place.signed()
+    await checkpoints._turn(at_once=True)
+    assert (checkpoints.failure, place.last().size) == (None, 22)
+
+
+async def test_a_checkpoint_that_can_not_be_written_stops_starts_until_it_is(place):
+    place.write(3)
+    checkpoints = place.checkpoints()
+    await checkpoints.begin()
+    await checkpoints._turn(at_once=True)
+    in_the_way = place.state / "audit/.checkpoint.new"
+    in_the_way.mkdir()
+    place.write(2)
+    for _ in range(3):
+        await checkpoints._turn(at_once=True)
+        with pytest.raises(AuditError, match=r"can't be written"):
+            checkpoints.require()
+    assert place.last().size == 3
+    in_the_way.rmdir()
+    await checkpoints._turn(at_once=False)
+    checkpoints.require()
+    assert place.last().size == 5
+    await checkpoints.close()
+    place.restart()
+    assert (await place.signed()).failure is None
+
+
+async def test_half_a_line_of_the_history_is_cut_and_the_next_stands_by_itself(place):
+    history = place.state / "audit/checkpoints.jsonl"
+    for _ in range(2):
+        place.write(1)
+        await place.signed()
+        with history.open("ab") as file:
+            file.write(b'{"note":"opensafe/01')
+        place.restart()
+    place.write(1)
+    await place.signed()
+    sizes = [parse_checkpoint(parse_note(json.loads(line)["note"].encode()).body).size for line in history.open()]
+    assert sizes == [1, 2, 3]
+
+
+async def test_a_history_that_has_no_room_for_a_line_keeps_none_of_it(place):
+    for _ in range(6):  # longer than any other file that is written
+        place.write(1)
+        await place.signed()
+        place.restart()
+    history = place.state / "audit/checkpoints.jsonl"
+    before = history.read_bytes()
+    checkpoints = place.checkpoints()
+    await checkpoints.begin()
+    place.write(1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))
+    try:
+        await checkpoints._turn(at_once=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "can't be written" in str(checkpoints.failure)
+    assert history.read_bytes() == before
+    await checkpoints.close()
+    assert checkpoints.failure is None
+    assert history.read_bytes().startswith(before)
+
+
+async def test_a_clock_that_goes_back_an_hour_between_checkpoints_changes_nothing(place, monkeypatch):
+    place.write(2)
+    await place.signed()
+    first = place.last()
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000)
+    place.restart()
+    place.write(2)
+    assert (await place.signed()).failure is None
+    assert place.last().time_us < first.time_us
+    assert (place.last().size, place.last().root) == (4, merkle.root(place.leaves))
+    signed = Signed(read_notes(place.state), parse_key((place.state / "audit/key.pub").read_text()))
+    for leaf in place.leaves:
+        signed.record(leaf.hex())
+    signed.log_ended()
+    assert (signed.findings, signed.covered) == ([], 4)
+
+
+async def test_a_ledger_that_can_not_be_written_stops_starts_and_says_so(place):
+    place.write(1)
+    checkpoints = place.checkpoints()
+    await checkpoints.begin()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(AuditError):
+            place.ledger.append("sandbox", sandbox_id="sb", leaf="ab" * 32)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    await checkpoints._turn(at_once=False)
+    with pytest.raises(AuditError, match="ledger is broken"):
+        checkpoints.require()
+    await checkpoints.close()
+
+
 async def test_a_line_that_is_not_ended_is_not_signed(place):
     place.write(3)
     place.put(b'{"kind":"x"')
@@ -164,7 +290,7 @@ async def test_a_line_that_is_not_ended_is_not_signed(place):
     [
         b'{"index":3,"prev":"' + b"0" * 64 + b'"}',
         b'{"index":4,"kind":"x"}',
-        b"not json\n" + b"not json either",
+        b'not json\nnot json either\n{"index":3,"prev":"PREV"}',
         b'not json\n{"index":3,"prev":"PREV"}',
     ],
 )
