@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import sys
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -155,7 +156,8 @@ def check_sources(sources: Sources, step: Step = _silent) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError(f"a key stands twice among {', '.join(key for key, _ in pairs)}")
+        twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+        raise ValueError(f"a key stands twice: {', '.join(twice)}")
     return found
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import functools
 import json
+import operator
 import os
 import pathlib
 
@@ -15,7 +17,7 @@ from opensafe.model.outcome import OutcomeKind
 from opensafe.policy import archive, sign
 from opensafe.policy.manifest import ALLOWED, CONFIG, MANIFEST, SIGNATURE, VECTORS, read_manifest
 from tests.harness.daemon import running, signal_process
-from tests.harness.policy import KEY, site_bundle
+from tests.harness.policy import KEY, repack, site_bundle
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
@@ -274,6 +276,42 @@ async def test_CP_12_a_bundle_that_is_refused_leaves_the_last_good_one(site, dae
         assert not status.bundle_refused
     refused = [record for record in records(daemon, "bundle") if record["state"] == "refused"]
     assert [why for why, record in zip(TAMPERED, refused, strict=True) if why not in record["reason"]] == []
+
+
+#: What an update may get wrong in its settings, and what the refusal says of it.
+WRONG = {
+    ("hosts", "allowd"): ([], ("'allowd'", "at hosts")),
+    ("ceilings", "calls_per_minute"): (0, ("minimum of 1", "at ceilings.calls_per_minute")),
+    ("grants", "bash", "seccomp"): ("unconfined", ("unconfined", "at grants.bash.seccomp")),
+    ("tools", "Bash"): ("shell", ("shell", "at tools.Bash")),
+}
+
+
+def _set(site, place, value):
+    """The next bundle, honestly signed, with one setting changed."""
+    found = members(site)
+    settings = json.loads(found[CONFIG])
+    *above, last = place
+    functools.reduce(operator.getitem, above, settings)[last] = value
+    return repack({**found, CONFIG: json.dumps(settings).encode()})
+
+
+async def test_G26_an_update_that_is_refused_says_which_field_and_one_that_differs_elsewhere_is_taken(site, daemon):
+    async with daemon.client("reviewer") as reviewer, watched(reviewer) as settled:
+        for place, (value, said) in WRONG.items():
+            site.put(_set(site, place, value))
+            end = await settled()
+            assert not end.activated
+            reasons = (
+                end.reason,
+                (await reviewer.status()).last_refusal.reason,
+                records(daemon, "bundle")[-1]["reason"],
+            )
+            assert [text for reason in reasons for text in said if text not in reason] == [], reasons
+        for place, value in ((("hosts", "allowed"), ["example.test"]), (("ceilings", "calls_per_minute"), 77)):
+            site.put(_set(site, place, value))
+            end = await settled()
+            assert end.activated, end.reason
 
 
 async def test_G36_what_is_no_regular_file_is_not_read(site, daemon, tmp_path):
