@@ -8,13 +8,10 @@ import pytest
 from opensafe import errors
 from opensafe.model.decision import Action
 from opensafe.model.outcome import Outcome, OutcomeKind
+from tests.harness.audit import records
 
 OK = Outcome(kind=OutcomeKind.EXITED, exit_code=0)
 LS = {"command": "ls"}
-
-
-async def records(client, last):
-    return [json.loads(record.line) async for record in client.tail_audit(last)]
 
 
 async def test_decide_runs_nothing_and_is_recorded(daemon, agent, session):
