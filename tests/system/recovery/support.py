@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 from opensafe import errors
+from opensafe.audit.segment import segment_paths
 from opensafe.audit.verify import verify_state
 from opensafe.bench.private import DaemonFailedError
 from opensafe.cli import leftovers
@@ -98,7 +99,7 @@ class Mortal(Daemon):
 
     def records(self):
         """All whole records."""
-        lines = (self.state / "audit/segment-000000.jsonl").read_bytes().split(b"\n")[:-1]
+        lines = [line for path in segment_paths(self.state) for line in path.read_bytes().split(b"\n")[:-1]]
         return [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
 
     def verified(self):
@@ -109,7 +110,9 @@ class Mortal(Daemon):
         records = self.records()
         ends = collections.Counter((r["session_id"], r["call_id"]) for r in records if r["kind"] == "outcome")
         decided = collections.Counter(
-            (r["session_id"], r["call_id"]) for r in records if r["kind"] == "decision" and r["call_id"]
+            (r["session_id"], r["call_id"])
+            for r in records
+            if r["kind"] == "decision" and r["call_id"] and r["purpose"] != "query"
         )
         for counted in (starts, ends, decided):
             assert [one for one, number in counted.items() if number > 1] == []
