@@ -12,6 +12,7 @@ is never run twice: a repeat attaches to the first (`control/live.py`), and afte
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import structlog
@@ -95,6 +96,12 @@ class Gate:
         self._draining = False
 
     # ── the way of a call ────────────────────────────────────────────────────────────────────────────────────────
+
+    def noted(
+        self, principal: Principal, *, session_id: str = "", call_id: str = "", tool: str = "", request: str = ""
+    ) -> AbstractAsyncContextManager[None]:
+        """Around what is refused before it comes to the gate: RequestError raised within is on record."""
+        return self._refusals.noted(principal.name, session_id=session_id, call_id=call_id, tool=tool, request=request)
 
     async def submit(self, submission: Submission) -> LiveCall:
         """Take a call in, or attach to the one already known under its id. Raises RequestError, Unavailable."""

@@ -98,19 +98,26 @@ class ExecService(exec_pb2_grpc.ExecServiceServicer):
         _context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> exec_pb2.SignalCallResponse:
         """See exec.proto."""
-        await self._gate.calls.signal(
-            self._principal,
-            request.session_id,
-            request.call_id,
-            exec_messages.signal_of(request.signal),
-            whole_tree=request.whole_tree,
-        )
+        async with self._gate.noted(
+            self._principal, session_id=request.session_id, call_id=request.call_id, request="SignalCall"
+        ):
+            await self._gate.calls.signal(
+                self._principal,
+                request.session_id,
+                request.call_id,
+                exec_messages.signal_of(request.signal),
+                whole_tree=request.whole_tree,
+            )
         return exec_pb2.SignalCallResponse()
 
     async def _open(self, first: exec_pb2.ExecRequest, carrier: dict[str, str], arrived_ns: int) -> "_Opened":
         match first.WhichOneof("message"):
             case "start":
                 start = first.start
+                async with self._gate.noted(
+                    self._principal, session_id=start.session_id, call_id=start.call_id, tool=start.tool
+                ):
+                    asked, keep = exec_messages.asked_of(start), exec_messages.keep_of(start)
                 live = await self._gate.submit(
                     Submission(
                         principal=self._principal,
@@ -120,8 +127,8 @@ class ExecService(exec_pb2_grpc.ExecServiceServicer):
                         tool=start.tool,
                         arguments_json=start.arguments_json,
                         stdin=start.stdin,
-                        asked=exec_messages.asked_of(start),
-                        keep=exec_messages.keep_of(start),
+                        asked=asked,
+                        keep=keep,
                         carrier=carrier,
                         arrived_ns=arrived_ns,
                     )
@@ -134,13 +141,13 @@ class ExecService(exec_pb2_grpc.ExecServiceServicer):
                     background=start.background,
                 )
             case "attach":
-                asked = first.attach
-                live = self._gate.attach(self._principal, asked.session_id, asked.call_id, tag=asked.tag)
+                wanted = first.attach
+                live = self._gate.attach(self._principal, wanted.session_id, wanted.call_id, tag=wanted.tag)
                 return _Opened(
                     live=live,
-                    offset=asked.offset,
+                    offset=wanted.offset,
                     stdin=live.submission.stdin,
-                    wait_for_review=asked.wait_for_review,
+                    wait_for_review=wanted.wait_for_review,
                 )
         raise InvalidArgument("the first message must be `start` or `attach`", remedy="Send StartCall first.")
 

@@ -159,7 +159,8 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> policy_pb2.StartShadowResponse:
         """Take a bundle in and let it judge along."""
-        started = await self._shadow.start(self._principal, (piece.content async for piece in request_iterator))
+        async with self._gate.noted(self._principal, request="StartShadow"):
+            started = await self._shadow.start(self._principal, (piece.content async for piece in request_iterator))
         return policy_pb2.StartShadowResponse(candidate=policy_messages.candidate(started))
 
     async def StopShadow(  # noqa: N802 - the name of the RPC
@@ -168,7 +169,8 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> policy_pb2.StopShadowResponse:
         """End it."""
-        stopped = await self._shadow.stop(self._principal)
+        async with self._gate.noted(self._principal, request="StopShadow"):
+            stopped = await self._shadow.stop(self._principal)
         return policy_pb2.StopShadowResponse(candidate=policy_messages.candidate(stopped))
 
     async def GetShadow(  # noqa: N802 - the name of the RPC

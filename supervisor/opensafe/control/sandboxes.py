@@ -6,6 +6,7 @@ of the log; what became of a sandbox without being asked for is upkeep.py's.
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -35,6 +36,7 @@ from opensafe.warden.client import WardenClient
 
 from .changes import Changes
 from .judge import Ask, Judge, Judged
+from .refusals import Refusals
 from .removals import Removals
 from .sessions import Sessions
 
@@ -79,6 +81,7 @@ class Sandboxes:
         sessions: Sessions,
         changes: Changes,
         removals: Removals,
+        refusals: Refusals,
         warden: WardenClient,
         tracing: Tracing,
         caps: Caps,
@@ -88,6 +91,7 @@ class Sandboxes:
         self._sessions = sessions
         self._changes = changes
         self._removals = removals
+        self._refusals = refusals
         self._warden = warden
         self._tracing = tracing
         self._caps = caps
@@ -106,13 +110,14 @@ class Sandboxes:
         Raises NotPermitted with the rules where policy says no, SandboxStartFailed, NoWarmSandbox.
         """
         arrived = time.monotonic_ns()
-        session = self._sessions.require(principal, session_id)
-        ttl_s = self._ttl(wanted.ttl_s)
-        if wanted.network != NO_NETWORK:
-            raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
-        self._admit()
         sandbox_id = new_id("sb")
-        self._making.add(sandbox_id)
+        async with self._noted(principal, "CreateSandbox", session_id):
+            session = self._sessions.require(principal, session_id)
+            ttl_s = self._ttl(wanted.ttl_s)
+            if wanted.network != NO_NETWORK:
+                raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
+            self._admit()
+            self._making.add(sandbox_id)
         try:
             spec = SandboxSpec(
                 sandbox_id=sandbox_id,
@@ -168,27 +173,31 @@ class Sandboxes:
 
     async def renew(self, principal: Principal, sandbox_id: str, ttl_s: int) -> SandboxRow:
         """Let it live `ttl_s` seconds from now (0: as long as the site allows). Raises LimitExceeded, Conflict."""
-        if ttl_s < 0:
-            raise InvalidArgument("ttl_s is negative", value=ttl_s)
-        until = now_us() + self._ttl(ttl_s) * 10**6
-        self.find(principal, sandbox_id)
-        async with self._changes.turn(sandbox_id) as row:
-            _must_live(row)
-            return await self._changes.record(row, row.state, expires_us=until)
+        async with self._noted(principal, f"RenewSandbox {sandbox_id}"):
+            if ttl_s < 0:
+                raise InvalidArgument("ttl_s is negative", value=ttl_s)
+            until = now_us() + self._ttl(ttl_s) * 10**6
+            self.find(principal, sandbox_id)
+            async with self._changes.turn(sandbox_id) as row:
+                _must_live(row)
+                return await self._changes.record(row, row.state, expires_us=until)
 
     async def pause(self, principal: Principal, sandbox_id: str) -> SandboxRow:
         """Stop its guest; deadlines of calls go on. One that is paused stays so. Raises Conflict, SandboxLost."""
-        return await self._turn_to(principal, sandbox_id, "paused")
+        async with self._noted(principal, f"PauseSandbox {sandbox_id}"):
+            return await self._turn_to(principal, sandbox_id, "paused")
 
     async def resume(self, principal: Principal, sandbox_id: str) -> SandboxRow:
         """Let its guest go on; one that runs goes on. Raises Conflict, SandboxLost."""
-        return await self._turn_to(principal, sandbox_id, "running")
+        async with self._noted(principal, f"ResumeSandbox {sandbox_id}"):
+            return await self._turn_to(principal, sandbox_id, "running")
 
     async def delete(self, principal: Principal, sandbox_id: str, *, wait: bool) -> None:
         """Returns when the wish is on record; with `wait` when it is removed. Raises SandboxError where it could not be
         at once: it goes on being tried.
         """
-        self.find(principal, sandbox_id)
+        async with self._noted(principal, f"DeleteSandbox {sandbox_id}"):
+            self.find(principal, sandbox_id)
         await self._removals.begin(sandbox_id, "asked")
         if wait:
             await self._removals.tried(sandbox_id)
@@ -212,6 +221,9 @@ class Sandboxes:
             else:
                 await self._warden.resume_sandbox(sandbox_id)
             return await self._changes.record(row, state, "asked")
+
+    def _noted(self, principal: Principal, request: str, session_id: str = "") -> AbstractAsyncContextManager[None]:
+        return self._refusals.noted(principal.name, session_id=session_id, request=request)
 
     def _ttl(self, asked_s: int) -> int:
         most = self._caps.sandbox_ttl_s

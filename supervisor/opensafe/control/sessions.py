@@ -17,7 +17,7 @@ from opensafe.state.rows import SessionRow
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
 
-from .refusals import Pace
+from .refusals import Pace, Refusals
 
 _TEXT_MAX: Final = 128
 _REPORT_MAX: Final = 10**9
@@ -26,9 +26,10 @@ _REPORT_MAX: Final = 10**9
 class Sessions:
     """Opens, finds and closes sessions. Every change is a record first."""
 
-    def __init__(self, log: AuditLog, store: Store, tracing: Tracing, caps: Caps) -> None:
+    def __init__(self, log: AuditLog, store: Store, refusals: Refusals, tracing: Tracing, caps: Caps) -> None:
         self._log = log
         self._store = store
+        self._refusals = refusals
         self._tracing = tracing
         self._caps = caps
         self._reports = Pace(caps.usage_reports_per_s)
@@ -45,16 +46,10 @@ class Sessions:
 
         Raises LimitExceeded, InvalidArgument.
         """
-        _check_text("agent", agent)
-        _check_text("conversation_id", conversation_id)
-        limit = self._caps.sessions_per_principal
-        if self._store.open_sessions(principal.name) >= limit:
-            raise LimitExceeded(
-                "too many open sessions",
-                value=self._store.open_sessions(principal.name),
-                limit=f"caps.sessions_per_principal = {limit}",
-                remedy="Close sessions that are done.",
-            )
+        async with self._refusals.noted(principal.name, request="CreateSession"):
+            _check_text("agent", agent)
+            _check_text("conversation_id", conversation_id)
+            self._admit(principal)
         session_id = new_id("ses")
         trace_id = self._tracing.begin_session(session_id, agent, conversation_id, carrier)
         await self._log.append(
@@ -78,21 +73,8 @@ class Sessions:
 
         written: how many of the tokens the model wrote, for the trace alone.
         """
-        self.require(principal, session_id)
-        if not (0 <= tokens <= _REPORT_MAX and 0 <= cost_microusd <= _REPORT_MAX and tokens + cost_microusd > 0):
-            raise InvalidArgument(
-                "a report adds tokens, cost or both",
-                value=f"{tokens} tokens, {cost_microusd} millionths of a dollar",
-                limit=f"0 to {_REPORT_MAX} each",
-            )
-        if written is not None and not 0 <= written <= tokens:
-            raise InvalidArgument("the model wrote some of the tokens", value=written, limit=f"0 to {tokens}")
-        if not self._reports.allows(principal.name):
-            raise LimitExceeded(
-                "too many usage reports within a second",
-                limit=f"caps.usage_reports_per_s = {self._reports.limit}",
-                remedy="Add them up and report once.",
-            )
+        async with self._refusals.noted(principal.name, session_id=session_id, request="ReportUsage"):
+            self._take_report(principal, session_id, tokens, cost_microusd, written)
         usage = Usage(tokens=tokens, cost_microusd=cost_microusd)
         await self._log.append(
             UsageRecord(time_us=now_us(), session_id=session_id, principal=principal.name, usage=usage)
@@ -110,7 +92,8 @@ class Sessions:
 
     async def close(self, principal: Principal, session_id: str) -> None:
         """Take nothing more for the session. Its calls and its sandboxes are then for others to end."""
-        self.require(principal, session_id)
+        async with self._refusals.noted(principal.name, session_id=session_id, request="CloseSession"):
+            self.require(principal, session_id)
         await self._log.append(
             SessionRecord(time_us=now_us(), session_id=session_id, principal=principal.name, state="closed")
         )
@@ -118,6 +101,35 @@ class Sessions:
     def ended(self, session_id: str) -> None:
         """All that the closed session held has ended, too: so does its span, as the last one below it."""
         self._tracing.end_session(session_id)
+
+    def _admit(self, principal: Principal) -> None:
+        limit, count = self._caps.sessions_per_principal, self._store.open_sessions(principal.name)
+        if count >= limit:
+            raise LimitExceeded(
+                "too many open sessions",
+                value=count,
+                limit=f"caps.sessions_per_principal = {limit}",
+                remedy="Close sessions that are done.",
+            )
+
+    def _take_report(
+        self, principal: Principal, session_id: str, tokens: int, cost_microusd: int, written: int | None
+    ) -> None:
+        self.require(principal, session_id)
+        if not (0 <= tokens <= _REPORT_MAX and 0 <= cost_microusd <= _REPORT_MAX and tokens + cost_microusd > 0):
+            raise InvalidArgument(
+                "a report adds tokens, cost or both",
+                value=f"{tokens} tokens, {cost_microusd} millionths of a dollar",
+                limit=f"0 to {_REPORT_MAX} each",
+            )
+        if written is not None and not 0 <= written <= tokens:
+            raise InvalidArgument("the model wrote some of the tokens", value=written, limit=f"0 to {tokens}")
+        if not self._reports.allows(principal.name):
+            raise LimitExceeded(
+                "too many usage reports within a second",
+                limit=f"caps.usage_reports_per_s = {self._reports.limit}",
+                remedy="Add them up and report once.",
+            )
 
 
 def _check_text(field: str, text: str) -> None:

@@ -51,7 +51,8 @@ async def test_a_review_can_be_decided_on_once_its_call_is_parked(tmp_path):
     warden: Any = None  # nothing is started
     engine = Engine(loaded, deadline_ms=1000)
     judge = Judge(engine, Bundle(revision=loaded.revision, digest=loaded.digest), log, History(store), tracing, 60, 60)
-    sessions, reviews = Sessions(log, store, tracing, caps), Reviews(log, store, caps)
+    refusals = Refusals(log, caps.refusals_per_s)
+    sessions, reviews = Sessions(log, store, refusals, tracing, caps), Reviews(log, store, caps)
     gate = Gate(
         judge,
         log,
@@ -59,7 +60,7 @@ async def test_a_review_can_be_decided_on_once_its_call_is_parked(tmp_path):
         sessions,
         sandboxes,
         reviews,
-        Refusals(log, caps.refusals_per_s),
+        refusals,
         warden,
         tracing,
         caps,
