@@ -7,9 +7,9 @@ APP = "def add(a, b):\n    return a - b\n\n\nif __name__ == '__main__':\n    pri
 TEST = "import unittest\n\nfrom app import add\n\n\nclass Adds(unittest.TestCase):\n"
 TEST += "    def test(self):\n        self.assertEqual(add(2, 3), 5)\n"
 LIBRARY = "from setuptools import setup\n\nsetup(name='sums', version='1.0', py_modules=['app'])\n"
-PATCH = (
-    "--- a/src/app.py\n+++ b/src/app.py\n@@ -1,4 +1,4 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n \n \n"
-)
+#: Of another length than what it replaces: Python knows a changed source by its second and its size.
+PATCH = "--- a/src/app.py\n+++ b/src/app.py\n@@ -1,4 +1,4 @@\n def add(a, b):\n"
+PATCH += "-    return a - b\n+    return sum((a, b))\n \n \n"
 
 #: In order: what is asked (a text is one for Bash), and the exit code where it isn't 0.
 WORK = (
