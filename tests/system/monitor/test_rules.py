@@ -206,7 +206,7 @@ async def test_honest_work_is_left_alone(make, work):
     assert watched.judge.breaches == []
 
 
-async def test_every_execution_has_its_verdict(make):
+async def test_G59_every_execution_has_its_verdict(make):
     """As many were judged as were made: the call's own program, what a shell, Python and a parallel tree execute."""
     watched = make()
     caller = await watched.caller()
