@@ -5,6 +5,7 @@ of whoever else may send to a collector: it is decoded into types, bounded, and 
 """
 
 import contextlib
+import http.client
 import pathlib
 import re
 import urllib.error
@@ -100,7 +101,11 @@ class Jaeger:
     """A Jaeger's query API, v3, from 1.35 on. url: such as http://localhost:16686."""
 
     def __init__(self, url: str) -> None:
-        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        try:
+            scheme = urllib.parse.urlsplit(url).scheme
+        except ValueError:
+            scheme = ""
+        if scheme not in ("http", "https"):
             raise InvalidArgument("a query API has an http or https address", value=url)
         self._url = url.rstrip("/")
 
@@ -122,7 +127,7 @@ class Jaeger:
             if error.code == 404:
                 raise _missing(trace_id) from error
             raise Unavailable("the query API refuses", value=f"{url}: {error.code} {error.reason}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise Unavailable(f"the query API can't be reached: {error}", value=url) from error
         if len(body) > _ANSWER_MAX:
             raise LimitExceeded("the trace is too long to read", value=url, limit=f"{_ANSWER_MAX} bytes")

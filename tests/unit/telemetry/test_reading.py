@@ -1,8 +1,10 @@
 """Traces read back from our own files and from a query API's answers, well formed or not."""
 
+import concurrent.futures
 import contextlib
 import http.server
 import json
+import socket
 import threading
 
 import pytest
@@ -148,3 +150,35 @@ def test_a_query_api_has_an_http_address(url):
 def test_nobody_there_is_unavailable():
     with pytest.raises(Unavailable):
         Jaeger("http://127.0.0.1:1").trace(TRACE)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a" * 70_000,
+    ],
+    ids=["none", "chunked", "endless"],
+)
+def test_an_answer_that_is_no_http_is_unavailable(answer):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            served = pool.submit(serve)
+            with pytest.raises(Unavailable, match="can't be reached"):
+                Jaeger(f"http://127.0.0.1:{port}").trace("a" * 32)
+            assert served.exception() is None
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://a b", "http://127.0.0.1:x"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises((InvalidArgument, Unavailable)):
+        Jaeger(url).trace("a" * 32)
