@@ -27,6 +27,8 @@ from opensafe.model.checkpoint import (
     parse_note,
 )
 
+_KEY: Final = "The daemon writes it to audit/key.pub below its state directory; root and the service user can read it."
+_CHECKPOINT: Final = "The daemon signs one within `audit.checkpoint_s`; root and the service user can read it."
 _MAX_KEY: Final = 4096
 
 
@@ -39,8 +41,10 @@ def read_key(path: pathlib.Path) -> VerifierKey:
     try:
         with path.open("rb") as file:
             return parse_key(file.read(_MAX_KEY).decode())
-    except (OSError, UnicodeDecodeError, NoteError) as error:
-        raise AuditError(f"no public key can be read: {error}", value=path) from error
+    except OSError as error:
+        raise AuditError(f"no public key can be read: {error.strerror}", value=path, remedy=_KEY) from error
+    except (UnicodeDecodeError, NoteError) as error:
+        raise AuditError(f"the file is no public key: {error}", value=path, remedy=_KEY) from error
 
 
 def read_note(path: pathlib.Path) -> bytes:
@@ -49,7 +53,7 @@ def read_note(path: pathlib.Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_NOTE + 1)
     except OSError as error:
-        raise AuditError(f"no checkpoint can be read: {error}", value=path) from error
+        raise AuditError(f"no checkpoint can be read: {error.strerror}", value=path, remedy=_CHECKPOINT) from error
 
 
 def read_notes(state: pathlib.Path) -> Iterator[bytes]:
@@ -58,6 +62,8 @@ def read_notes(state: pathlib.Path) -> Iterator[bytes]:
     if path.exists():
         with path.open("rb") as file:
             while line := file.readline(2 * MAX_NOTE):
+                if not line.endswith(b"\n") and len(line) < 2 * MAX_NOTE:
+                    break  # it is being written
                 try:
                     yield msgspec.json.decode(line, type=_Line).note.encode()
                 except (msgspec.DecodeError, UnicodeEncodeError):

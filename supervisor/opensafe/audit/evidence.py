@@ -25,7 +25,7 @@ import msgspec
 
 from opensafe.errors import AuditError
 from opensafe.model import chain
-from opensafe.model.canonical import canonical_json
+from opensafe.model.canonical import written
 from opensafe.model.checkpoint import Checkpoint, NoteError, parse_checkpoint, parse_note
 from opensafe.model.merkle import Paths
 from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, ShadowRecord
@@ -33,7 +33,7 @@ from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, Shadow
 from .archive import File, Member, Writer
 from .checkpoints import read_note
 from .scope import Scope
-from .segment import read_lines, segment_paths
+from .segment import read_lines, read_log, segment_paths
 from .verify import LEDGER, as_record
 
 SCHEMA: Final = "opensafe.evidence/1"
@@ -164,7 +164,7 @@ def _measured(paths: Sequence[pathlib.Path], size: int, ends: dict[pathlib.Path,
 
 
 def _index(line: bytes) -> int | None:
-    with contextlib.suppress(msgspec.DecodeError):
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(line, type=_Indexed).index
     return None
 
@@ -179,18 +179,16 @@ def _part(
     """The scope's records with their audit paths, and how many of the scope are behind the checkpoint."""
     tree = Paths()
     unsigned = 0
-    paths = segment_paths(state)
-    lines = (line for path in paths for line in read_lines(path, live=path == paths[-1]))
     found: list[tuple[int, list[bytes]]] = []
     with (staging / "records").open("wb") as out:
-        for link in chain.verify(lines):
+        for link in chain.verify(read_log(state, live=True)):
             record = as_record(link)
             leaf = bytes.fromhex(link.leaf)
             wanted = scope.takes(record) or (isinstance(record, ShadowRecord) and record.decision_id in seen.decisions)
             if link.index >= made.size:
                 unsigned += wanted
             elif wanted:
-                out.write(canonical_json(link.record) + b"\n")
+                out.write(written(link.record) + b"\n")
                 found.append((link.index, tree.append_wanted(leaf)))
                 seen.take(record)
             else:

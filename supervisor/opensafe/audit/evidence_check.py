@@ -56,7 +56,7 @@ class Evidence:
         except NoteError:
             made = None  # a finding of the report
         if self.manifest.scope.whole:
-            report = verify_state(self.directory, key=self._key, ledger_bound=made.ledger.size if made else None)
+            report = verify_state(self.directory, key=self._key, ledger_bound=made.ledger.size if made else 0)
             if made is not None and report.records > made.size:
                 message = f"{report.records - made.size} records were not signed"
                 findings.append(_finding("not_signed", "audit", made.size, message))
@@ -70,7 +70,7 @@ class Evidence:
     def records(self) -> Iterator[tuple[chain.Link, Record]]:
         """All that it holds. What they are worth, `verify` says. Raises ChainBrokenError, ValueError, AuditError."""
         if self.manifest.scope.whole:
-            yield from read_records(self.directory)
+            yield from read_records(self.directory, live=False)
             return
         for line in read_lines(self._member("records.jsonl")):
             link = _link(line)
@@ -82,7 +82,7 @@ class Evidence:
             if path.stat().st_size > _MAX_MANIFEST:
                 raise AuditError("the manifest is longer than any", limit=f"{_MAX_MANIFEST} bytes")
             manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise AuditError(f"the evidence has no manifest: {error}") from error
         if manifest.schema != SCHEMA:
             raise AuditError("the evidence is of another form", value=manifest.schema, limit=SCHEMA)
@@ -165,7 +165,7 @@ def _link(line: bytes) -> chain.Link:
 def _proof(line: bytes) -> Proof:
     try:
         return msgspec.json.decode(line, type=Proof)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"it has no proof: {error}") from error
 
 

@@ -13,12 +13,13 @@ import msgspec
 
 from opensafe.errors import AuditError
 from opensafe.model import chain, merkle
-from opensafe.model.canonical import canonical_json
+from opensafe.model.canonical import written
 from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, parse_checkpoint, parse_note
 
 from .checkpoints import opened, read_note
-from .segment import MAX_LINE, read_lines, segment_paths
+from .segment import MAX_LINE, read_log
 
+_REMEDY: Final = "`opensafe audit prove` makes one."
 #: A record, escaped as JSON text, and 64 hashes.
 _MAX_PROOF: Final = 3 * MAX_LINE
 
@@ -89,8 +90,10 @@ def read_proof(path: pathlib.Path) -> Proof:
         if len(data) > _MAX_PROOF:
             raise AuditError("the file is longer than any proof", value=path, limit=f"{_MAX_PROOF} bytes")
         return msgspec.json.decode(data, type=Proof)
-    except (OSError, msgspec.DecodeError) as error:
-        raise AuditError(f"no proof can be read: {error}", value=path) from error
+    except OSError as error:
+        raise AuditError(f"no proof can be read: {error.strerror}", value=path) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise AuditError(f"the file is no proof: {error}", value=path, remedy=_REMEDY) from error
 
 
 def check(proof: Proof, key: VerifierKey) -> Checked:
@@ -109,7 +112,7 @@ def check(proof: Proof, key: VerifierKey) -> Checked:
         if before.origin != made.origin or roots != (before.root, made.root):
             raise ValueError("the path does not lead from the older signed root to the newer one")
         return Checked(kind="consistency", checkpoint=made, older=before)
-    except (NoteError, ValueError) as error:
+    except (NoteError, ValueError, RecursionError) as error:
         raise AuditError(f"the proof does not hold: {error}") from error
 
 
@@ -126,10 +129,10 @@ def _leaves(state: pathlib.Path, made: Checkpoint, wanted: int = -1, lines: list
     """The leaf hashes of all that was signed; the line of the record `wanted` goes to `lines`."""
     leaves: list[bytes] = []
     try:
-        for link in chain.verify(line for path in segment_paths(state) for line in read_lines(path)):
+        for link in chain.verify(read_log(state, live=True)):
             leaves.append(bytes.fromhex(link.leaf))
             if link.index == wanted and lines is not None:
-                lines.append(canonical_json(link.record))
+                lines.append(written(link.record))
             if len(leaves) == made.size:
                 break
     except chain.ChainBrokenError as error:

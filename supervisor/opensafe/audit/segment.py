@@ -3,6 +3,7 @@
 Segments are read as a stream, so that a log larger than memory can be verified.
 """
 
+import fnmatch
 import os
 import pathlib
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Final
 
 from opensafe.errors import AuditError
 
+_REMEDY: Final = "Name the daemon's state directory with --state; root and the service user can read it."
 _CHUNK: Final = 1 << 20
 #: Longest line that is a record. A decision holds a call's sealed arguments (4 MiB at most) and their facts.
 MAX_LINE: Final = 64 << 20
@@ -21,8 +23,14 @@ def segment_path(state: pathlib.Path, number: int) -> pathlib.Path:
 
 
 def segment_paths(state: pathlib.Path) -> list[pathlib.Path]:
-    """All segments in order. Raises AuditError where one is missing in between."""
-    paths = sorted((state / "audit").glob("segment-*.jsonl"))
+    """All segments in order. Raises AuditError where there is none, or one is missing in between."""
+    try:
+        names = sorted(fnmatch.filter(os.listdir(state / "audit"), "segment-*.jsonl"))
+    except OSError as error:
+        raise _unreadable(error) from error
+    if not names:
+        raise AuditError("there is no audit log", value=state, remedy=_REMEDY)
+    paths = [state / "audit" / name for name in names]
     for number, path in enumerate(paths):
         if path != segment_path(state, number):
             raise AuditError(f"segment {number} is missing", value=path.name, remedy="Restore it from a copy.")
@@ -41,6 +49,20 @@ def read_lines(path: pathlib.Path, *, live: bool = False) -> Iterator[bytes]:
             if live and not line.endswith(b"\n"):
                 return
             yield line.removesuffix(b"\n")
+
+
+def read_log(state: pathlib.Path, *, live: bool = False) -> Iterator[bytes]:
+    """The lines of all segments, in order, as `read_lines` yields them. Raises AuditError."""
+    paths = segment_paths(state)
+    try:
+        for path in paths:
+            yield from read_lines(path, live=live and path == paths[-1])
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> AuditError:
+    return AuditError(f"the audit log can't be read: {error.strerror}", value=error.filename, remedy=_REMEDY)
 
 
 def is_ended(path: pathlib.Path) -> bool:

@@ -20,12 +20,13 @@ from opensafe.model.outcome import NEVER_EXECUTED
 from opensafe.model.records import DecisionRecord, OutcomeRecord, Record
 
 from .checkpoints import read_key, read_notes
-from .segment import read_lines, segment_paths
+from .segment import read_lines, read_log, segment_paths
 from .signed import Finding, Signed
 
 _T = TypeVar("_T")
 
 LEDGER: Final = "ledger.jsonl"
+_AS_ROOT: Final = "Verify as root."
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,12 +87,24 @@ def verify_state(
     """Verify everything below `state`. Raises AuditError only where there is nothing to read.
 
     key: which checkpoints are signed with; the one beside the log by default. notes: checkpoints kept elsewhere.
-    ledger_bound: how many of the ledger's entries must stand on decisions of this log; None: all.
+    ledger_bound: of a copy that nobody writes to, how many of the ledger's entries must stand on decisions of its log.
+    None: a daemon may write to `state`, so it is those that are there before the log is read, and a last line that is
+    not ended yet is left out.
     """
-    beside = state / "audit" / "key.pub"
-    if key is None and beside.exists():
-        key = read_key(beside)
-    return _Verification(state, key, (*read_notes(state), *notes), ledger_bound=ledger_bound).run()
+    segment_paths(state)
+    try:
+        beside = state / "audit" / "key.pub"
+        if key is None and beside.exists():
+            key = read_key(beside)
+        # In this order: what is signed or started lies in the log that is read after it.
+        notes = (*read_notes(state), *notes)
+        live = ledger_bound is None
+        bound = _entries(state) if ledger_bound is None else ledger_bound
+        return _Verification(state, key, notes, ledger_bound=bound, live=live).run()
+    except OSError as error:
+        raise AuditError(
+            f"the state directory can't be read: {error.strerror}", value=error.filename, remedy=_AS_ROOT
+        ) from error
 
 
 def verify_part(
@@ -101,14 +114,12 @@ def verify_part(
     return _Verification(state, key, (note,), records).run()
 
 
-def read_records(state: pathlib.Path, *, live: bool = False) -> Iterator[tuple[chain.Link, Record]]:
+def read_records(state: pathlib.Path, *, live: bool = True) -> Iterator[tuple[chain.Link, Record]]:
     """All records of the log, verified as they are read. Raises ChainBrokenError, AuditError.
 
     live: the log may be written to, so a last line without its end is no fault.
     """
-    paths = segment_paths(state)
-    lines = (line for path in paths for line in read_lines(path, live=live and path == paths[-1]))
-    for link in chain.verify(lines):
+    for link in chain.verify(read_log(state, live=live)):
         yield link, as_record(link)
 
 
@@ -132,12 +143,21 @@ def read_ledger(state: pathlib.Path) -> Iterator[LedgerEntry]:
         yield _convert(link, LedgerEntry)
 
 
-def _ledger_links(state: pathlib.Path) -> Iterator[chain.Link]:
+def _ledger_links(state: pathlib.Path, *, live: bool = True) -> Iterator[chain.Link]:
+    yield from chain.verify(_ledger_lines(state, live=live))
+
+
+def _ledger_lines(state: pathlib.Path, *, live: bool) -> Iterator[bytes]:
     path = state / LEDGER
     try:
-        yield from chain.verify(read_lines(path))
+        yield from read_lines(path, live=live)
     except OSError as error:
-        raise AuditError(f"the ledger can't be read: {error.strerror}", value=path, remedy="Verify as root.") from error
+        raise AuditError(f"the ledger can't be read: {error.strerror}", value=path, remedy=_AS_ROOT) from error
+
+
+def _entries(state: pathlib.Path) -> int:
+    """How many entries the ledger has now."""
+    return sum(1 for _ in _ledger_lines(state, live=True))
 
 
 class _Verification:
@@ -148,12 +168,14 @@ class _Verification:
         notes: Iterable[bytes],
         part: Iterable[tuple[chain.Link, Record]] | None = None,
         *,
-        ledger_bound: int | None = None,
+        ledger_bound: int = 0,
+        live: bool = False,
     ) -> None:
         """part: these records alone, whose places were proven before."""
         self._state = state
         self._part = part
-        self._ledger_bound = ledger_bound if part is None else 0
+        self._live = live
+        self._ledger_bound = ledger_bound
         self._key = key
         self._signed = Signed(notes, key) if key is not None else None
         self._findings: list[Finding] = []
@@ -174,7 +196,8 @@ class _Verification:
                 self._found("outcome_without_execution", "audit", index, f"the ledger knows no start for {decision_id}")
         if self._signed is not None:
             self._findings += self._signed.findings
-        size = sum(path.stat().st_size for path in segment_paths(self._state))
+        paths = segment_paths(self._state) if self._part is None else []
+        size = sum(path.stat().st_size for path in paths)
         return Report(
             ok=not self._findings,
             records=self._records,
@@ -191,7 +214,7 @@ class _Verification:
 
     def _read_log(self) -> None:
         try:
-            for link, record in self._part if self._part is not None else read_records(self._state):
+            for link, record in self._part if self._part is not None else read_records(self._state, live=self._live):
                 self._records, self._head = self._records + 1, link.leaf
                 if self._signed is not None and self._part is None:
                     self._signed.record(link.leaf)
@@ -233,7 +256,7 @@ class _Verification:
         cells = set[str]()
         undecided: dict[str, Finding] = {}
         try:
-            for link in _ledger_links(self._state):
+            for link in _ledger_links(self._state, live=self._live):
                 entry = _convert(link, LedgerEntry)
                 count += 1
                 if self._signed is not None:
@@ -245,7 +268,7 @@ class _Verification:
                     continue
                 what = entry.exec_id or entry.sandbox_id
                 allowed = self._allowed.get(entry.leaf)
-                if allowed is None and self._ledger_bound is not None and count > self._ledger_bound:
+                if allowed is None and count > self._ledger_bound:
                     continue
                 if allowed is None:
                     message = f"{what} was started on a decision that the log does not hold or that does not allow"

@@ -29,7 +29,10 @@ def make(
         proof = proofs.prove_record(state, index or 0, note)
     text = msgspec.json.encode(proof).decode()
     if output is not None:
-        output.write_text(f"{text}\n")
+        try:
+            output.write_text(f"{text}\n")
+        except OSError as error:
+            raise InvalidArgument(f"the proof can't be written: {error.strerror}", value=output) from error
     else:
         present.raw(text)
     return exits.Exit.OK

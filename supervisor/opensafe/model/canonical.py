@@ -73,6 +73,11 @@ def read_canonical(line: bytes) -> object:
     return value
 
 
+def written(value: object) -> bytes:
+    """The line that `read_canonical` gave this value for, however deep."""
+    return _encoder.encode(value)
+
+
 def digest(value: object) -> str:
     """SHA-256 of the canonical JSON of `value`, 64 hexadecimal characters."""
     return hashlib.sha256(canonical_json(value)).hexdigest()

@@ -1,6 +1,7 @@
 """Log, ledger and policy held against each other: an execution that policy never allowed is named."""
 
 import asyncio
+import itertools
 import json
 import os
 import pathlib
@@ -321,3 +322,22 @@ async def test_a_forged_allow_is_started_and_named_by_replay(double, recorded):
     named = [found for found in report["details"]["findings"] if found["index"] == 1]
     assert named, report
     assert "egress.domain.allowlist" in json.dumps(named)
+
+
+async def test_a_log_verifies_while_the_daemon_writes_it(own_daemon):
+    daemon = own_daemon(audit="checkpoint_s = 1\ncheckpoint_records = 4")
+    async with daemon.client() as client:
+        session = await client.create_session("tester")
+        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+
+        async def calls():
+            for number in itertools.count():
+                await client.run_call(session, sandbox, f"call-{number}", "Bash", {"command": "echo one"})
+
+        going_on = asyncio.create_task(calls())
+        for _ in range(5):
+            report, status = await asyncio.to_thread(verify, daemon.state, "--replay")
+            assert status == 0, report
+        going_on.cancel()
+        await asyncio.gather(going_on, return_exceptions=True)
+        assert report["summary"]["executions"] > 0
