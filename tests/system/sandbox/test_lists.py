@@ -161,7 +161,9 @@ async def test_deleting_is_answered_before_it_is_done_and_is_tracked(agent, sess
     with pytest.raises((errors.Conflict, errors.NotFound)):
         await agent.run_call(session, sandbox, "c", "Bash", {"command": "true"})
     async with asyncio.timeout(30):
-        while sandbox in [one.sandbox_id for one in await agent.list_sandboxes()]:
+        while True:
+            if sandbox not in [one.sandbox_id for one in await agent.list_sandboxes()]:
+                break
             await asyncio.sleep(0.02)  # a watch that begins after the deletion would wait for ever
     with pytest.raises(errors.NotFound, match="deleted"):
         await agent.delete_sandbox(sandbox)

@@ -1,0 +1,13 @@
+"""For all tests: no garbage is collected while test modules are read.
+
+CPython 3.11 before .8 has one count for all syntax trees under construction; a collection in the middle of one may let
+another begin, and the first then ends with a SystemError (gh-106905). Rewriting assertions builds very many trees.
+"""
+
+import gc
+
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.enable()
