@@ -70,8 +70,6 @@ class Checkpoints:
         #: The last one that was signed.
         self.last: Checkpoint | None = None
         self._signed_at = time.monotonic()
-        #: The segments before this one are on disk.
-        self._synced = 0
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         try:
@@ -81,6 +79,7 @@ class Checkpoints:
             self._cut_history()
             self.last = self._read_last()
             self._follower = self._follow()
+            segments.settled = self._follower.kept.segment  # all before was on disk when it was signed
         except (OSError, ValueError, UnsupportedAlgorithm, TypeError) as error:
             raise AuditError(f"checkpoints can't be kept: {error}", value=state) from error
 
@@ -138,12 +137,11 @@ class Checkpoints:
             ledger, position = self._ledger.head, self._ledger.end
             await self._read()
             kept = self._follower.kept
-            if not self._due(at_once=at_once or kept.segment > self._synced or self._unwritten is not None):
+            if not self._due(at_once=at_once or kept.segment > self._segments.settled or self._unwritten is not None):
                 return
             await self._ledger.durable(position)
-            for number in range(self._synced, kept.segment):
+            for number in range(self._segments.settled, kept.segment):
                 await self._segments.settle(number)
-            self._synced = kept.segment
             await self._segments.synced(kept.segment, kept.offset)
         except ChainBrokenError as error:
             self._fail(f"the audit log is not intact: {error}")

@@ -33,7 +33,7 @@ class Segments:
         self._readers: dict[int, int] = {}
         self._syncers: dict[int, Syncer] = {}
         #: The segments before this one are on disk.
-        self._settled = 0
+        self.settled = 0
         try:
             directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
             os.chown(directory, 0, group)
@@ -107,24 +107,26 @@ class Segments:
     async def durable(self, ref: RecordRef) -> None:
         """Return when the record is on disk, whatever the front says of it. Raises AuditError."""
         try:
-            reader = self._reader(ref.segment)
-            if ref.offset + ref.length >= os.fstat(reader).st_size:
+            if ref.offset + ref.length >= self.size(ref.segment):
                 raise AuditError("no record lies there", value=f"segment {ref.segment}, offset {ref.offset}")
         except OSError as error:
             raise AuditError(f"the audit segment can't be read: {error}", value=ref.segment) from error
-        if ref.segment > self._settled:  # the chain must not go on from a record that a power cut can take
+        if ref.segment > self.settled:  # the chain must not go on from a record that a power cut can take
             await self.synced(ref.segment - 1, self.size(ref.segment - 1))
-        await self._syncer(ref.segment, reader).durable(ref.offset + ref.length + 1)
+        await self.synced(ref.segment, ref.offset + ref.length + 1)
 
     async def synced(self, number: int, position: int) -> None:
         """Return when the first `position` bytes of a segment are on disk. Raises AuditError, OSError."""
-        await self._syncer(number, self._reader(number)).durable(position)
+        if number not in self._syncers:
+            self._syncers[number] = Syncer(self._reader(number), "audit segment")
+        await self._syncers[number].durable(position)
 
     async def settle(self, number: int) -> None:
-        """Return when a segment that has ended is on disk, and let go of its thread. Raises AuditError, OSError."""
+        """Return when a segment that has ended is on disk, and let go of it. Raises AuditError, OSError."""
         await self.synced(number, self.size(number))
-        self._settled = max(self._settled, number + 1)
+        self.settled = max(self.settled, number + 1)
         self._syncers.pop(number).close()
+        os.close(self._readers.pop(number))
 
     def close(self) -> None:
         """Close all descriptors."""
@@ -145,14 +147,13 @@ class Segments:
         self.append_only = kernel.set_append_only(writer, True)
         return writer
 
-    def _syncer(self, number: int, reader: int) -> Syncer:
-        if number not in self._syncers:
-            self._syncers[number] = Syncer(reader, "audit segment")
-        return self._syncers[number]
-
     def _reader(self, number: int) -> int:
         if number > self.number:
             raise AuditError("there is no such audit segment", value=number, limit=self.number)
-        if number not in self._readers:
-            self._readers[number] = os.open(self.path(number), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        return self._readers[number]
+        reader = self._readers.get(number)
+        if reader is None:
+            opened = os.open(self.path(number), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            reader = self._readers.setdefault(number, opened)
+            if reader != opened:  # who follows the log, in a thread, was first
+                os.close(opened)
+        return reader

@@ -148,6 +148,23 @@ async def test_segments_end_and_the_one_before_is_immutable(place):
     assert place.last().size == 41
 
 
+async def test_segments_that_have_ended_cost_no_descriptor_and_no_thread(place):
+    checkpoints = place.checkpoints(checkpoint_records=1)
+    await checkpoints.begin()
+
+    def held():
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    counts = []
+    for _ in range(6):
+        place.write(20)
+        await checkpoints._turn(at_once=True)
+        counts.append(held())
+        place.segments.begin_next()
+    await checkpoints.close()
+    assert counts[1] == counts[-1]
+
+
 async def test_a_fragment_at_a_segments_end_is_accounted_for_in_the_next(place):
     place.write(20)
     place.put(b'{"half')
