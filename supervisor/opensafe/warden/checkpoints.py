@@ -72,6 +72,7 @@ class Checkpoints:
         self._signed_at = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        self._turning = asyncio.Lock()
         try:
             self._key = self._own_key()
             self._name = VerifierKey(f"opensafe/{instance}", self._key.public_key().public_bytes_raw())
@@ -114,7 +115,7 @@ class Checkpoints:
         # Not cancelled: what it does in a thread would go on, and the last turn beside it.
         self._closing.set()
         await asyncio.gather(self._task, return_exceptions=True)
-        await self._turn(at_once=True)
+        await self.turn(at_once=True)
 
     def require(self) -> None:
         """Raise AuditError where the log is not vouched for."""
@@ -123,14 +124,17 @@ class Checkpoints:
 
     async def _keep(self) -> None:
         while self._broken is None and not self._closing.is_set():
-            await self._turn(at_once=False)
+            await self.turn(at_once=False)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), _LOOK_S)
 
+    async def turn(self, *, at_once: bool) -> None:
+        """Read on, and sign where it is time; at_once: whatever is new."""
+        async with self._turning:
+            if self._broken is None:
+                await self._turn(at_once=at_once)
+
     async def _turn(self, *, at_once: bool) -> None:
-        """Read on, and sign where it is time."""
-        if self._broken is not None:
-            return
         try:
             self._ledger.require()
             # The ledger's end first: what its entries were started on then lies in the log that is read after it.

@@ -52,7 +52,7 @@ async def test_nothing_of_the_warden_s_is_for_others(host):
         caller = await Caller(client, Front(warden.audit)).create()
         for _ in range(3):
             assert (await caller.sh("echo ran")).text == "ran\n"
-        await warden._checkpoints._turn(at_once=True)
+        await warden._checkpoints.turn(at_once=True)
         state = modes(host.layout.state)
         # Everything is there, the write-ahead log of the living database included.
         for pattern, mode in STATE.items():

@@ -45,7 +45,7 @@ class Driven(Checkpoints):
         await self._closing.wait()
 
     async def look(self):
-        await self._turn(at_once=False)
+        await self.turn(at_once=False)
 
 
 async def live(state, told):

@@ -153,12 +153,13 @@ async def test_segments_that_have_ended_cost_no_descriptor_and_no_thread(place):
     await checkpoints.begin()
 
     def held():
-        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        syncing = [thread for thread in threading.enumerate() if thread.name.startswith("sync-")]
+        return len(os.listdir("/proc/self/fd")), len(syncing)
 
     counts = []
     for _ in range(6):
         place.write(20)
-        await checkpoints._turn(at_once=True)
+        await checkpoints.turn(at_once=True)
         counts.append(held())
         place.segments.begin_next()
     await checkpoints.close()
@@ -197,7 +198,7 @@ async def test_what_the_front_writes_at_a_segments_end_while_it_is_read_is_read(
 
     monkeypatch.setattr(Segments, "read", late)
     checkpoints = await place.signed()
-    await checkpoints._turn(at_once=True)
+    await checkpoints.turn(at_once=True)
     assert (checkpoints.failure, place.last().size) == (None, 22)
 
 
@@ -205,17 +206,17 @@ async def test_a_checkpoint_that_can_not_be_written_stops_starts_until_it_is(pla
     place.write(3)
     checkpoints = place.checkpoints()
     await checkpoints.begin()
-    await checkpoints._turn(at_once=True)
+    await checkpoints.turn(at_once=True)
     in_the_way = place.state / "audit/.checkpoint.new"
     in_the_way.mkdir()
     place.write(2)
     for _ in range(3):
-        await checkpoints._turn(at_once=True)
+        await checkpoints.turn(at_once=True)
         with pytest.raises(AuditError, match=r"can't be written"):
             checkpoints.require()
     assert place.last().size == 3
     in_the_way.rmdir()
-    await checkpoints._turn(at_once=False)
+    await checkpoints.turn(at_once=False)
     checkpoints.require()
     assert place.last().size == 5
     await checkpoints.close()
@@ -250,7 +251,7 @@ async def test_a_history_that_has_no_room_for_a_line_keeps_none_of_it(place):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))
     try:
-        await checkpoints._turn(at_once=True)
+        await checkpoints.turn(at_once=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "can't be written" in str(checkpoints.failure)
@@ -289,7 +290,7 @@ async def test_a_ledger_that_can_not_be_written_stops_starts_and_says_so(place):
             place.ledger.append("sandbox", sandbox_id="sb", leaf="ab" * 32)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    await checkpoints._turn(at_once=False)
+    await checkpoints.turn(at_once=False)
     with pytest.raises(AuditError, match="ledger is broken"):
         checkpoints.require()
     await checkpoints.close()
@@ -371,10 +372,10 @@ async def test_after_so_many_records_one_is_signed_without_being_asked(place):
     place.write(3)
     await checkpoints.begin()
     checkpoints._task.cancel()  # its turns are taken here
-    await checkpoints._turn(at_once=False)
+    await checkpoints.turn(at_once=False)
     assert place.last().size == 3
     place.write(2)
-    await checkpoints._turn(at_once=False)
+    await checkpoints.turn(at_once=False)
     assert place.last().size == 3
     await checkpoints.close()
     assert place.last().size == 5
