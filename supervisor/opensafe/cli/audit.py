@@ -114,7 +114,7 @@ def verify(
 
 @group.command("prove")
 def prove(
-    index: Annotated[int | None, typer.Argument(metavar="[INDEX]", min=0, help="The record to prove.")] = None,
+    index: Annotated[int | None, typer.Argument(metavar="INDEX", min=0, help="The record to prove.")] = None,
     since: Annotated[
         pathlib.Path | None,
         typer.Option("--from", metavar="FILE", help="Prove instead that the log only grew since this checkpoint."),
