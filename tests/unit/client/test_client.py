@@ -229,6 +229,7 @@ def test_the_public_surface_is_this():
         "SandboxPage",
         "SandboxSize",
         "SelfTest",
+        "ShipState",
         "Started",
         "Stderr",
         "Stdout",
