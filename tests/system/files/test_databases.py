@@ -4,13 +4,21 @@ import asyncio
 
 import pytest
 
+#: To change the mode takes the database alone, and waits for nobody: once, before there are two.
+MAKER = """
+import os, sqlite3, sys
+os.mkdir(os.path.dirname(sys.argv[1]))
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+assert db.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
+db.execute("CREATE TABLE rows (writer TEXT, number INTEGER, text TEXT, UNIQUE (writer, number))")
+"""
+
 #: Opens the database, waits for the other, and then both insert at once; now and then the log is written back.
 WRITER = """
 import os, sqlite3, sys, time
 me, rows, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 db = sqlite3.connect(path, timeout=60, isolation_level=None)
-assert db.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
-db.execute("CREATE TABLE IF NOT EXISTS rows (writer TEXT, number INTEGER, text TEXT, UNIQUE (writer, number))")
+assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 open(path + ".ready-" + me, "w").close()
 while sum(".ready-" in name for name in os.listdir(os.path.dirname(path))) < 2:
     time.sleep(0.01)
@@ -42,13 +50,14 @@ async def test_R42_two_calls_that_write_one_database_at_once_lose_and_spoil_noth
     agent, session, sandbox, files, directory
 ):
     path = f"{directory}/shared/rows.sqlite"
-    await files.write("/workspace/writer.py", WRITER.encode())
-    await files.write("/workspace/reader.py", READER.encode())
-    await agent.run_call(session, sandbox, "room", "Exec", {"argv": ["mkdir", f"{directory}/shared"]})
+    for name, text in ("maker", MAKER), ("writer", WRITER), ("reader", READER):
+        await files.write(f"/workspace/{name}.py", text.encode())
 
     async def run(name, *argv):
         return await agent.run_call(session, sandbox, name, "Exec", {"argv": ["python3", *argv]})
 
+    made = await run("make", "/workspace/maker.py", path)
+    assert made.outcome.exit_code == 0, made
     writers = await asyncio.gather(*(run(me, "/workspace/writer.py", me, str(ROWS), path) for me in "ab"))
     for done in writers:
         assert (done.outcome.exit_code, done.stdout) == (0, f"wrote {ROWS}\n".encode()), done
