@@ -182,7 +182,7 @@ async def test_a_worker_killed_at_its_job_is_a_refusal(preparer: Preparer, job_o
     waiting = asyncio.create_task(preparer.prepare(job_of()))
     await asyncio.sleep(0)
     until(lambda: pathlib.Path(f"/proc/{worker}/stat").read_text().rpartition(") ")[2][0] == "T")
-    await asyncio.sleep(0.1)  # the job is on its way to it
+    await asyncio.sleep(1)  # the job is on its way to it
     os.kill(worker, signal.SIGKILL)
     with pytest.raises(BundleRefused, match="without a result"):
         await waiting
