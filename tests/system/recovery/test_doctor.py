@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -45,6 +46,9 @@ def orphan(stack):
     """A front by its words, whose parent has ended."""
     done = sh("exec -a opensafe.daemon.front sleep 1000 > /dev/null 2>&1 & echo $!")
     stack.callback(sh, f"kill -9 {int(done.stdout)}")
+    words = pathlib.Path(f"/proc/{int(done.stdout)}/cmdline")
+    while not words.read_bytes().startswith(b"opensafe.daemon.front"):  # still the shell that becomes it
+        time.sleep(0.01)
 
 
 def cgroup(place, sandbox, stack):

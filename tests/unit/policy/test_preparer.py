@@ -177,6 +177,7 @@ async def test_a_worker_that_is_stopped_before_it_is_ready_is_not_waited_for(pre
 
 async def test_a_worker_killed_at_its_job_is_a_refusal(preparer: Preparer, job_of: JobOf) -> None:
     await preparer.prepare(job_of())
+    await asyncio.sleep(1)  # the one that did it has ended, and the next stands by
     worker = standing_by(preparer)
     os.kill(worker, signal.SIGSTOP)
     waiting = asyncio.create_task(preparer.prepare(job_of()))
