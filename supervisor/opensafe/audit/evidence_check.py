@@ -8,7 +8,6 @@ are the maker's word, and so is that a part of a log is all there is of a sessio
 import base64
 import binascii
 import contextlib
-import hashlib
 import pathlib
 from collections.abc import Iterator
 
@@ -16,13 +15,14 @@ import msgspec
 
 from opensafe.errors import AuditError
 from opensafe.model import chain, merkle
+from opensafe.model.canonical import leaf_hash
 from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey
 from opensafe.model.records import DecisionRecord, Record
 
 from .archive import File, unpacked
 from .checkpoints import opened, read_note
 from .evidence import SCHEMA, Manifest, Proof
-from .segment import MAX_LINE, read_lines
+from .segment import read_lines
 from .signed import Finding
 from .verify import Report, as_record, read_records, verify_part, verify_state
 
@@ -153,11 +153,11 @@ def unpack(path: pathlib.Path, key: VerifierKey) -> Iterator[Evidence]:
 
 def _link(line: bytes) -> chain.Link:
     """A line as a link whose place is yet to be proven. Raises ValueError."""
-    if len(line) > MAX_LINE:
+    if len(line) > chain.MAX_LINE:
         raise ValueError("it is longer than any record")
     try:
         record = msgspec.json.decode(line)
-        return chain.Link(int(record["index"]), hashlib.sha256(b"\x00" + line).hexdigest(), record)
+        return chain.Link(int(record["index"]), leaf_hash(line), record)
     except (msgspec.DecodeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it is no record: {error}") from error
 

@@ -17,11 +17,11 @@ from opensafe.model.canonical import written
 from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, parse_checkpoint, parse_note
 
 from .checkpoints import opened, read_note
-from .segment import MAX_LINE, read_log
+from .segment import read_log
 
 _REMEDY: Final = "`opensafe audit prove` makes one."
 #: A record, escaped as JSON text, and 64 hashes.
-_MAX_PROOF: Final = 3 * MAX_LINE
+_MAX_PROOF: Final = 3 * chain.MAX_LINE
 
 
 class Inclusion(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="inclusion"):

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from opensafe.errors import AuditError
+from opensafe.model.chain import MAX_LINE
 
 _REMEDY: Final = "Name the daemon's state directory with --state; root and the service user can read it."
 _CHUNK: Final = 1 << 20
-#: Longest line that is a record. A decision holds a call's sealed arguments (4 MiB at most) and their facts.
-MAX_LINE: Final = 64 << 20
 
 
 def segment_path(state: pathlib.Path, number: int) -> pathlib.Path:

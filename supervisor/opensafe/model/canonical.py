@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
+from .merkle import leaf
+
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 MAX_DEPTH: Final = 64
 
-_LEAF_PREFIX: Final = b"\x00"
 #: Whatever these hold has a form, or the encoder says that it has none.
 _PLAIN: Final = frozenset((str, bool, type(None)))
 #: One of these is found wherever an integer is beyond the bounds; in texts, too. Each begins with a literal, which is
@@ -85,7 +86,7 @@ def digest(value: object) -> str:
 
 def leaf_hash(line: bytes) -> str:
     """RFC 6962 leaf hash of one log line without its newline: SHA-256(0x00 || line)."""
-    return hashlib.sha256(_LEAF_PREFIX + line).hexdigest()
+    return leaf(line).hex()
 
 
 def _check(value: object) -> None:

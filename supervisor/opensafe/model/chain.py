@@ -19,6 +19,8 @@ import msgspec
 from .canonical import canonical_json, leaf_hash, read_canonical
 
 GENESIS: Final = "0" * 64
+#: Longest line that is a record. A decision holds a call's sealed arguments (4 MiB at most) and their facts.
+MAX_LINE: Final = 64 << 20
 
 
 class Head(msgspec.Struct, frozen=True):

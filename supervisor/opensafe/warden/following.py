@@ -10,14 +10,12 @@ from typing import Final
 
 import msgspec
 
-from ..model.chain import GENESIS, ChainBrokenError, Head
+from ..model.chain import GENESIS, MAX_LINE, ChainBrokenError, Head
 from ..model.merkle import Frontier, leaf
 from .protocol import Hex
 from .segments import Segments
 
 _CHUNK: Final = 1 << 20
-#: Longest line that is a record (audit/segment.py).
-_MAX_LINE: Final = 64 << 20
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,8 +76,8 @@ class Follower:
         data = self._segments.read(self._segment, self._offset, _CHUNK)
         whole, newline, rest = data.rpartition(b"\n")
         while not newline and len(rest) == len(data) >= _CHUNK:  # a line longer than a chunk
-            if len(data) > _MAX_LINE:
-                raise ChainBrokenError(self._tree.size, f"is longer than {_MAX_LINE} bytes")
+            if len(data) > MAX_LINE:
+                raise ChainBrokenError(self._tree.size, f"is longer than {MAX_LINE} bytes")
             data = self._segments.read(self._segment, self._offset, 2 * len(data))
             whole, newline, rest = data.rpartition(b"\n")
         if newline:

@@ -27,6 +27,7 @@ from typing import Annotated, Final
 import msgspec
 
 from opensafe.model.breach import Breach
+from opensafe.model.chain import MAX_LINE
 from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal, User
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
@@ -50,7 +51,7 @@ class RecordRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     segment: Annotated[int, msgspec.Meta(ge=0)]
     offset: Annotated[int, msgspec.Meta(ge=0)]
-    length: Annotated[int, msgspec.Meta(ge=1, le=64 << 20)]
+    length: Annotated[int, msgspec.Meta(ge=1, le=MAX_LINE)]
     leaf: Hex
 
 

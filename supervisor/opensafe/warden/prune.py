@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from ..model.chain import MAX_LINE
+
 #: Unneeded ones that are kept all the same, the newest: evidence of what was refused lately.
 SPARES: Final = 32
 #: Removed at one start, at most.
 AT_ONCE: Final = 256
 
-_MAX_LINE: Final = 64 << 20
 _ARCHIVED: Final = re.compile(r"([0-9a-f]{64})\.tar\.gz")
 #: As canonical JSON has them: of a decision or a daemon's record, and of an activation.
 _JUDGED_BY: Final = re.compile(rb'"bundles":\{"opensafe":\{"digest":"([0-9a-f]{64})"')
@@ -47,8 +48,8 @@ def _needed(segments: Iterable[pathlib.Path]) -> set[str]:
     needed, activated = set[bytes](), b""
     for segment in segments:
         with segment.open("rb") as lines:
-            while line := lines.readline(_MAX_LINE + 1):
-                if len(line) > _MAX_LINE:
+            while line := lines.readline(MAX_LINE + 1):
+                if len(line) > MAX_LINE:
                     raise ValueError(f"a line of {segment.name} is longer than any record")
                 needed.update(_JUDGED_BY.findall(line))
                 found = _ACTIVATED.match(line)
