@@ -5,7 +5,7 @@ SHA-256 of nothing. Who writes needs only a `Frontier` of at most 63 hashes; who
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 EMPTY: Final = hashlib.sha256(b"").digest()
@@ -101,16 +101,14 @@ def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
     """PATH(index, leaves): what proves that the leaf stands there in the tree of all. Raises IndexError."""
     if not 0 <= index < len(leaves):
         raise IndexError(f"leaf {index} of {len(leaves)}")
-    path: list[bytes] = []
-    while len(leaves) > 1:
-        split = _split(len(leaves))
-        if index < split:
-            path.append(root(leaves[split:]))
-            leaves = leaves[:split]
+    tree, path = Paths(), list[bytes]()
+    for number, one in enumerate(leaves):
+        if number == index:
+            path = tree.append_wanted(one)
         else:
-            path.append(root(leaves[:split]))
-            leaves, index = leaves[split:], index - split
-    return path[::-1]
+            tree.append(one)
+    tree.root()
+    return path
 
 
 def consistency(leaves: Sequence[bytes], first: int) -> list[bytes]:
@@ -136,19 +134,9 @@ def root_by_inclusion(leaf_hash: bytes, index: int, size: int, path: Sequence[by
     """The root that this path leads to (RFC 9162, 2.1.3.2). Raises ValueError where no such path can be."""
     if not 0 <= index < size:
         raise ValueError(f"leaf {index} of {size}")
-    node, last, found = index, size - 1, leaf_hash
-    for one in path:
-        if last == 0:
-            raise ValueError("the path is too long")
-        if node & 1 or node == last:
-            found = _node(one, found)
-            while node and not node & 1:
-                node, last = node >> 1, last >> 1
-        else:
-            found = _node(found, one)
-        node, last = node >> 1, last >> 1
-    if last:
-        raise ValueError("the path is too short")
+    found = leaf_hash
+    for one, at_left in _steps(index, size - 1, path):
+        found = _node(one, found) if at_left else _node(found, one)
     return found
 
 
@@ -170,19 +158,28 @@ def roots_by_consistency(first: int, second: int, first_root: bytes, path: Seque
     while node & 1:
         node, last = node >> 1, last >> 1
     older = newer = steps[0]
-    for one in steps[1:]:
-        if last == 0:
-            raise ValueError("the path is too long")
-        if node & 1 or node == last:
+    for one, at_left in _steps(node, last, steps[1:]):
+        if at_left:
             older, newer = _node(one, older), _node(one, newer)
-            while node and not node & 1:
-                node, last = node >> 1, last >> 1
         else:
             newer = _node(newer, one)
+    return older, newer
+
+
+def _steps(node: int, last: int, path: Sequence[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each hash of a path from `node` in a level that ends with `last`, and whether it stands at the left of what is
+    hashed with it: the loop of both algorithms. Raises ValueError where the path has not the length for that.
+    """
+    for one in path:
+        if last == 0:
+            raise ValueError("the path is too long")
+        at_left = bool(node & 1) or node == last
+        yield one, at_left
+        while at_left and node and not node & 1:
+            node, last = node >> 1, last >> 1
         node, last = node >> 1, last >> 1
     if last:
         raise ValueError("the path is too short")
-    return older, newer
 
 
 def _split(size: int) -> int:
