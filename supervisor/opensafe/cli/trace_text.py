@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from opensafe.telemetry import semconv
-from opensafe.telemetry.diff import CallPair, CallSeen, Diff, Node, children_of
+from opensafe.telemetry.diff import CallPair, CallSeen, Diff, Node, walk
 from opensafe.telemetry.reading import ReadSpan
 
 from . import present
@@ -21,16 +21,8 @@ def tree_lines(spans: Sequence[ReadSpan]) -> Iterator[str]:
     """One trace: a line a span with its duration and what it says, children below their parent."""
     begin, end = min(span.start_ns for span in spans), max(span.end_ns for span in spans)
     yield f"{len(spans)} spans, {duration(max(end - begin, 0))}"
-    children, left = children_of(spans), {span.span_id for span in spans}
-    for first in [span for span in spans if span.parent_id not in left] + list(spans):
-        waiting = [(first, 0)]
-        while waiting:
-            span, depth = waiting.pop()
-            if span.span_id not in left:
-                continue
-            left.remove(span.span_id)
-            yield f"{_indented(depth, span.name)} {duration(span.duration_ns):>10}  {_said(span)}".rstrip()
-            waiting += [(child, depth + 1) for child in reversed(children.get(span.span_id, []))]
+    for span, depth in walk(spans):
+        yield f"{_indented(depth, span.name)} {duration(span.duration_ns):>10}  {_said(span)}".rstrip()
 
 
 def diff_lines(diff: Diff, names: tuple[str, str]) -> Iterator[str]:

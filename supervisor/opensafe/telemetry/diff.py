@@ -117,23 +117,33 @@ def compare(a: Sequence[ReadSpan], b: Sequence[ReadSpan]) -> Diff:
 
 
 def plant(root: Node, spans: Sequence[ReadSpan], side: int) -> None:
-    """Put a trace's spans into the tree. One whose parent is missing, or lies below itself, is a root."""
-    children = children_of(spans)
-    left = {span.span_id: span for span in spans}
+    """Put a trace's spans into the tree."""
+    parents = {span.parent_id for span in spans}
+    path = [root]  # to the span before
+    for span, depth in walk(spans):
+        del path[depth + 1 :]
+        node = path[-1]
+        if node.depth < _DEPTH_MAX:
+            place = Place(span.service, span.name, span.span_id not in parents)
+            node = node.children.setdefault(place, Node(place, node.depth + 1))
+            path.append(node)
+        node.spans[side].append(span)
+
+
+def walk(spans: Sequence[ReadSpan]) -> Iterator[tuple[ReadSpan, int]]:
+    """Each span once with its depth, parents first. One whose parent is missing, or lies below itself, is a root."""
+    children, left = _children_of(spans), {span.span_id for span in spans}
     for first in [span for span in spans if span.parent_id not in left] + list(spans):
-        waiting = [(first, root)]
+        waiting = [(first, 0)]
         while waiting:
-            span, parent = waiting.pop()
-            if left.pop(span.span_id, None) is None:
-                continue
-            place = Place(span.service, span.name, span.span_id not in children)
-            if parent.depth < _DEPTH_MAX:
-                parent = parent.children.setdefault(place, Node(place, parent.depth + 1))
-            parent.spans[side].append(span)
-            waiting += [(child, parent) for child in reversed(children.get(span.span_id, []))]
+            span, depth = waiting.pop()
+            if span.span_id in left:
+                left.remove(span.span_id)
+                yield span, depth
+                waiting += [(child, depth + 1) for child in reversed(children.get(span.span_id, []))]
 
 
-def children_of(spans: Iterable[ReadSpan]) -> dict[str, list[ReadSpan]]:
+def _children_of(spans: Iterable[ReadSpan]) -> dict[str, list[ReadSpan]]:
     """Span id -> its children by begin."""
     found: dict[str, list[ReadSpan]] = defaultdict(list)
     for span in spans:
@@ -143,7 +153,7 @@ def children_of(spans: Iterable[ReadSpan]) -> dict[str, list[ReadSpan]]:
 
 def calls_of(spans: Sequence[ReadSpan]) -> list[CallSeen]:
     """The tool calls of a trace by begin; what came of a parked call after its review is part of that call."""
-    children = children_of(spans)
+    children = _children_of(spans)
     parked: dict[tuple[str, str], CallSeen] = {}
     found: list[tuple[int, CallSeen]] = []
     for span in sorted(spans, key=lambda span: span.end_ns):  # a call's second part begins with its wait
