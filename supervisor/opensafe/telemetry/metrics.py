@@ -75,6 +75,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     root: Root | None
 
 
+Read = Callable[[Meters, Standing], Values]
+
+
 class Family(msgspec.Struct, frozen=True):
     """One metric: its name, what it is, and the names of its labels."""
 
@@ -83,16 +86,18 @@ class Family(msgspec.Struct, frozen=True):
     labels: tuple[str, ...]
 
 
-class Counter(Family, frozen=True):
+class Number(Family, frozen=True):
+    """One number for each set of labels."""
+
+    read: Read
+
+
+class Counter(Number, frozen=True):
     """What only grows; the name ends in _total."""
 
-    read: Callable[[Meters, Standing], Values]
 
-
-class Gauge(Family, frozen=True):
+class Gauge(Number, frozen=True):
     """What stands at a value."""
-
-    read: Callable[[Standing], Values]
 
 
 class Histogram(Family, frozen=True):
@@ -101,28 +106,24 @@ class Histogram(Family, frozen=True):
     read: Callable[[Meters], Times]
 
 
-def _counted(of: Callable[[Meters], Counts]) -> Callable[[Meters, Standing], Values]:
+def _counted(of: Callable[[Meters], Counts]) -> Read:
     return lambda meters, _: of(meters).series
 
 
-def _told(of: Callable[[Root], float]) -> Callable[[Meters, Standing], Values]:
+def _one(of: Callable[[Standing], float]) -> Read:
+    return lambda _, now: {(): of(now)}
+
+
+def _by(of: Callable[[Standing], Mapping[str, float]]) -> Read:
+    return lambda _, now: {(key,): value for key, value in of(now).items()}
+
+
+def _root(of: Callable[[Root], float]) -> Read:
     return lambda _, now: {(): of(now.root)} if now.root is not None else _NONE
 
 
-def _one(of: Callable[[Standing], float]) -> Callable[[Standing], Values]:
-    return lambda now: {(): of(now)}
-
-
-def _by(of: Callable[[Standing], Mapping[str, float]]) -> Callable[[Standing], Values]:
-    return lambda now: {(key,): value for key, value in of(now).items()}
-
-
-def _root(of: Callable[[Root], float]) -> Callable[[Standing], Values]:
-    return lambda now: {(): of(now.root)} if now.root is not None else _NONE
-
-
-def _pool(of: Callable[[Pool], float]) -> Callable[[Standing], Values]:
-    return lambda now: {(one.principal, one.template): of(one) for one in now.root.pool} if now.root else _NONE
+def _pool(of: Callable[[Pool], float]) -> Read:
+    return lambda _, now: {(one.principal, one.template): of(one) for one in now.root.pool} if now.root else _NONE
 
 
 _POOL: Final = ("principal", "template")
@@ -177,7 +178,7 @@ FAMILIES: Final[tuple[Counter | Gauge | Histogram, ...]] = (
         "opensafe_policy_bundle_info",
         "The bundle in force; the value is 1.",
         ("revision", "number"),
-        lambda now: {(now.revision, str(now.bundle_number)): 1},
+        lambda _, now: {(now.revision, str(now.bundle_number)): 1},
     ),
     Gauge(
         "opensafe_policy_bundle_activated_timestamp_seconds",
@@ -237,19 +238,19 @@ FAMILIES: Final[tuple[Counter | Gauge | Histogram, ...]] = (
         "opensafe_monitor_reports_total",
         "Reports of the sentries that the helper has read since it started.",
         (),
-        _told(lambda root: root.reports),
+        _root(lambda root: root.reports),
     ),
     Counter(
         "opensafe_monitor_executions_total",
         "Executions among them that were judged.",
         (),
-        _told(lambda root: root.executions),
+        _root(lambda root: root.executions),
     ),
     Counter(
         "opensafe_monitor_refused_total",
         "Executions that were refused: their call or sandbox was ended.",
         (),
-        _told(lambda root: root.refused),
+        _root(lambda root: root.refused),
     ),
     Counter(
         "opensafe_audit_records_total",
@@ -294,9 +295,9 @@ FAMILIES: Final[tuple[Counter | Gauge | Histogram, ...]] = (
         "opensafe_spans_dropped_total",
         "Spans that were lost: the queue was full, or the export failed.",
         ("reason",),
-        lambda _, now: {(key,): value for key, value in now.spans_dropped.items()},
+        _by(lambda now: now.spans_dropped),
     ),
-    Gauge("opensafe_build_info", "The version; the value is 1.", ("version",), lambda now: {(now.version,): 1}),
+    Gauge("opensafe_build_info", "The version; the value is 1.", ("version",), lambda _, now: {(now.version,): 1}),
 )
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -334,12 +335,8 @@ def _metric(family: Counter | Gauge | Histogram, meters: Meters, standing: Stand
             reached = accumulate(counts[:-1])
             durations.add_metric(values, list(zip(bounds, reached, strict=True)), counts[-1])
         return durations
-    if isinstance(family, Counter):
-        counter = CounterMetricFamily(name, text, labels=labels)
-        for values, count in family.read(meters, standing).items():
-            counter.add_metric(values, count)
-        return counter
-    gauge = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in family.read(standing).items():
-        gauge.add_metric(values, value)
-    return gauge
+    made = CounterMetricFamily if isinstance(family, Counter) else GaugeMetricFamily
+    metric = made(name, text, labels=labels)
+    for values, value in family.read(meters, standing).items():
+        metric.add_metric(values, value)
+    return metric
