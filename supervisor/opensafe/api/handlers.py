@@ -5,6 +5,7 @@ has gRPC's Python server wait for each of our forty methods separately and look 
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -68,53 +69,42 @@ class Handlers(grpc.GenericRpcHandler):
 
     def _unary(self, name: str, handler: _Unary) -> _Unary:
         async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the handler
-            begun, code = time.perf_counter(), _CANCELLED
-            task = asyncio.ensure_future(handler(request, context))
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-            try:
-                response = await asyncio.shield(task)
-                code = _OK
-                return response
-            except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
-                code = _code(error, context)
-                await _abort(context, error)
-            finally:
-                self._answered(name, code, time.perf_counter() - begun)
+            async with self._answering(name, context):
+                task = asyncio.ensure_future(handler(request, context))
+                self._tasks.add(task)
+                task.add_done_callback(self._ended)
+                return await asyncio.shield(task)
 
         return handle
 
     def _stream(self, name: str, handler: _Stream) -> _Stream:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as the handler
-            begun, code = time.perf_counter(), _CANCELLED
-            try:
+            async with self._answering(name, context):
                 async for response in handler(request, context):
                     yield response
-                code = _OK
-            except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
-                code = _code(error, context)
-                await _abort(context, error)
-            finally:
-                self._answered(name, code, time.perf_counter() - begun)
 
         return handle
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, name: str, context: Any) -> AsyncIterator[None]:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+        """Around a handler: its error becomes a status, and its end is told."""
+        begun, code = time.perf_counter(), _CANCELLED
+        try:
+            yield
+            code = _OK
+        except grpc.aio.AbortError:  # a service of gRPC's own has set it
+            code = context.code().name
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: everything becomes a status
+            status = to_status(error)
+            code = code_pb2.Code.Name(status.code)
+            if status.code == code_pb2.INTERNAL:
+                _log.error("a handler failed", exc_info=error)
+            await context.abort_with_status(rpc_status.to_status(status))
+        finally:
+            self._answered(name, code, time.perf_counter() - begun)
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # read: where the client is gone, nobody else does
-
-
-def _code(error: Exception, context: Any) -> str:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
-    if isinstance(error, grpc.aio.AbortError):  # a service of gRPC's own has set it
-        return str(context.code().name)
-    return str(code_pb2.Code.Name(to_status(error).code))
-
-
-async def _abort(context: Any, error: Exception) -> None:  # noqa: ANN401 - as above
-    if isinstance(error, grpc.aio.AbortError):
-        raise error
-    status = to_status(error)
-    if status.code == code_pb2.INTERNAL:
-        _log.error("a handler failed", exc_info=error)
-    await context.abort_with_status(rpc_status.to_status(status))
