@@ -22,9 +22,8 @@ from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action
 from opensafe.model.ids import is_call_id, now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
-from opensafe.model.policy_input import ApprovalInput
 from opensafe.model.records import OutcomeRecord
-from opensafe.state.rows import CallRow, SessionRow
+from opensafe.state.rows import CallRow, ReviewRow, SessionRow
 from opensafe.state.store import Store
 from opensafe.telemetry.spans import Tracing
 
@@ -141,7 +140,7 @@ class Permits:
             # Since it was read the session may have been closed, and the tool changed.
             session = self._sessions.require(principal, request.session_id)
             call = self._judge.registry.reopen(call.call_id, call.tool, call.sealed)
-            judged = await self._ask(principal, session, call, request, arrived_ns=arrived, given=approval(review))
+            judged = await self._ask(principal, session, call, request, arrived_ns=arrived, approved=review)
             self._changed.set()
             if judged.action is not Action.REVIEW:
                 return _begun(judged)
@@ -158,10 +157,11 @@ class Permits:
         call = self._judge.registry.validate(
             request.call_id, request.tool, request.arguments_json, self._caps.arguments_bytes
         )
-        if self._judge.registry.user(call):
+        user = self._judge.registry.user(call)
+        if user:
             raise InvalidArgument(
                 "a user can be asked for where we run the call, and not where you do",
-                value=self._judge.registry.user(call),
+                value=user,
                 remedy="Leave the argument out; whom it runs as there is yours to see to.",
             )
         return session, call
@@ -191,10 +191,9 @@ class Permits:
         request: Request,
         *,
         arrived_ns: int,
-        given: ApprovalInput | None = None,
+        approved: ReviewRow | None = None,
     ) -> Judged:
-        review = self._store.review(given.id) if given is not None else None
-        over = wait_of(review) if review is not None else None
+        over = wait_of(approved) if approved is not None else None
         with self._tracing.tool(call.tool, session.session_id, session.trace_id, call.call_id, request.carrier, over):
             return await self._judge.judge(
                 Ask(
@@ -204,7 +203,7 @@ class Permits:
                     call=call,
                     description_digest=request.description_digest,
                     pinned_digest=request.pinned_digest,
-                    approval=given,
+                    approval=approval(approved) if approved is not None else None,
                     arrived_ns=arrived_ns,
                 )
             )
