@@ -107,12 +107,7 @@ class Gate:
         """Take a call in, or attach to the one already known under its id. Raises RequestError, Unavailable."""
         if self._draining:
             raise Unavailable("the daemon is stopping", remedy="Repeat with the same call_id once it is back.")
-        async with self._refusals.noted(
-            submission.principal.name,
-            session_id=submission.session_id,
-            call_id=submission.call_id,
-            tool=submission.tool,
-        ):
+        async with self._noted_call(submission):
             session = self._sessions.require(submission.principal, submission.session_id)
             call = self._validate(submission)
             known = self._known(submission, call)
@@ -159,7 +154,7 @@ class Gate:
             call.tool, submission.session_id, trace_id, call.call_id, submission.carrier, waited
         ) as span:
             try:
-                user = await self._user(live) if self._judge.registry.user(call) else None
+                user = await self._user(live)
                 judged = self._judge.decide(self._ask(live, approval, user))
                 outcome = await self._act(live, judged, approval)
                 describe_outcome(span, outcome)
@@ -254,7 +249,7 @@ class Gate:
         description_digest, pinned_digest: as in permits.Request.
         """
         arrived = time.monotonic_ns()
-        async with self._refusals.noted(principal.name, session_id=session_id, tool=tool, request="Decide"):
+        async with self.noted(principal, session_id=session_id, tool=tool, request="Decide"):
             session = self._sessions.require(principal, session_id)
             self._flow.take(principal.name, len(arguments_json))
             call = self._judge.registry.validate("query", tool, arguments_json, self._caps.arguments_bytes)
@@ -440,15 +435,19 @@ class Gate:
         return Journal(self._caps.retained_output_bytes)
 
     async def _user(self, live: LiveCall) -> User | None:
-        """Who has the name in the sandbox's image that the call asks to run as. Raises RequestError, as recorded."""
-        submission = live.submission
-        async with self._refusals.noted(
-            submission.principal.name,
-            session_id=submission.session_id,
-            call_id=submission.call_id,
-            tool=submission.tool,
-        ):
-            return await self._warden.find_user(self._judge.registry.user(live.call), submission.sandbox_id)
+        """Who has the name in the sandbox's image that the call asks to run as, if it does. Raises RequestError, as
+        recorded.
+        """
+        named = self._judge.registry.user(live.call)
+        if not named:
+            return None
+        async with self._noted_call(live.submission):
+            return await self._warden.find_user(named, live.submission.sandbox_id)
+
+    def _noted_call(self, submission: Submission) -> AbstractAsyncContextManager[None]:
+        return self.noted(
+            submission.principal, session_id=submission.session_id, call_id=submission.call_id, tool=submission.tool
+        )
 
     def _ask(self, live: LiveCall, approval: ApprovalInput | None, user: User | None) -> Ask:
         submission = live.submission
