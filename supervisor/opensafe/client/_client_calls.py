@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from opensafe._proto.v1 import (
-    exec_pb2,
-)
+from opensafe._proto.v1 import exec_pb2
 from opensafe.model.sandbox import Terminal
 
 from . import _exec_wire
@@ -13,11 +11,7 @@ from ._calls import Call, Stdin, encode_arguments
 from ._collect import collect
 from ._connection import Connection
 from ._events import CallResult
-from ._types import (
-    CallInfo,
-    CallPage,
-    RunLimits,
-)
+from ._types import CallInfo, CallPage, RunLimits
 
 #: Bytes of each stream that `run_call` keeps.
 KEPT_OUTPUT: Final = 1 << 20

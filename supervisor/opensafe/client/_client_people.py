@@ -2,22 +2,12 @@
 
 from collections.abc import AsyncIterator
 
-from opensafe._proto.v1 import (
-    agent_pb2,
-    audit_pb2,
-    review_pb2,
-)
+from opensafe._proto.v1 import agent_pb2, audit_pb2, review_pb2
 
 from . import _wire
 from ._connection import Connection
 from ._failures import stream
-from ._types import (
-    AuditRecord,
-    Ban,
-    BanEffect,
-    Review,
-    Verdict,
-)
+from ._types import AuditRecord, Ban, BanEffect, Review, Verdict
 
 
 class PeopleMethods(Connection):

@@ -3,9 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from opensafe._proto.v1 import (
-    policy_pb2,
-)
+from opensafe._proto.v1 import policy_pb2
 from opensafe.model.explanation import Explanation
 from opensafe.model.outcome import Outcome
 from opensafe.model.shadow import Candidate, ShadowReport
@@ -14,12 +12,7 @@ from . import _policy, _wire
 from ._calls import encode_arguments
 from ._connection import Connection
 from ._failures import stream
-from ._types import (
-    BundleSettled,
-    DaemonStatus,
-    Permit,
-    Verdict,
-)
+from ._types import BundleSettled, DaemonStatus, Permit, Verdict
 
 
 class PolicyMethods(Connection):

@@ -2,23 +2,14 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from opensafe._proto.v1 import (
-    sandbox_pb2,
-    session_pb2,
-)
+from opensafe._proto.v1 import sandbox_pb2, session_pb2
 from opensafe.model.usage import Limits, Usage
 
 from . import _sandboxes, _wire
 from ._connection import Connection
 from ._failures import stream
 from ._files import Files
-from ._types import (
-    CreatedSandbox,
-    Lease,
-    Sandbox,
-    SandboxPage,
-    SandboxSize,
-)
+from ._types import CreatedSandbox, Lease, Sandbox, SandboxPage, SandboxSize
 
 
 class SandboxMethods(Connection):
