@@ -1,4 +1,4 @@
-"""Reading signed checkpoints: whose signature holds, and what the log must be at which size.
+"""Reading signed checkpoints and the public key, from where they lie.
 
     audit/key.pub            the public key that the warden published; better: a copy that was kept elsewhere
     audit/checkpoints.jsonl  every checkpoint, `{"note": …}` a line
@@ -12,19 +12,13 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from opensafe.errors import AuditError
 from opensafe.model.checkpoint import (
     MAX_NOTE,
-    Checkpoint,
-    Note,
     NoteError,
     VerifierKey,
-    parse_checkpoint,
     parse_key,
-    parse_note,
 )
 
 _KEY: Final = "The daemon writes it to audit/key.pub below its state directory; root and the service user can read it."
@@ -71,23 +65,3 @@ def read_notes(state: pathlib.Path) -> Iterator[bytes]:
     last = state / "audit" / "checkpoint"
     if last.exists():
         yield read_note(last)
-
-
-def opened(data: bytes, key: VerifierKey) -> Checkpoint:
-    """What a note says, if that key signed it. Raises NoteError."""
-    note = parse_note(data)
-    if not any(_holds(note, key, made) for made in _made_by(note, key)):
-        raise NoteError(f"no signature of {key.name} holds")
-    return parse_checkpoint(note.body)
-
-
-def _made_by(note: Note, key: VerifierKey) -> Iterator[bytes]:
-    return (one.made for one in note.signatures if (one.name, one.key_id) == (key.name, key.key_id))
-
-
-def _holds(note: Note, key: VerifierKey, made: bytes) -> bool:
-    try:
-        Ed25519PublicKey.from_public_bytes(key.public).verify(made, note.body)
-    except InvalidSignature:
-        return False
-    return True

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from opensafe import __version__
-from opensafe.model.checkpoint import MAX_NOTE, NoteError, parse_checkpoint, parse_note
+from opensafe.model.checkpoint import MAX_NOTE, NoteError, claimed
 from opensafe.model.destination import Destination, File, Https, Syslog
 
 _T = TypeVar("_T")
@@ -156,7 +156,7 @@ def _newer(path: pathlib.Path, note: bytes) -> bool:
     if there == note:
         return False
     try:
-        old, new = parse_checkpoint(parse_note(there).body), parse_checkpoint(parse_note(note).body)
+        old, new = claimed(there), claimed(note)
     except NoteError as error:
         raise DeliveryError(f"the file holds something else: {error}") from error
     if old.origin != new.origin:

@@ -26,7 +26,7 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain
 from opensafe.model.canonical import written
-from opensafe.model.checkpoint import Checkpoint, NoteError, parse_checkpoint, parse_note
+from opensafe.model.checkpoint import Checkpoint, NoteError, claimed
 from opensafe.model.merkle import Paths
 from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, ShadowRecord
 
@@ -95,7 +95,7 @@ def write(state: pathlib.Path, scope: Scope, output: pathlib.Path, sources: Sour
     checkpoint = state / "audit" / "checkpoint"
     note = read_note(checkpoint)  # before log and ledger are read: they only grow
     try:
-        made = parse_checkpoint(parse_note(note).body)
+        made = claimed(note)
     except NoteError as error:
         raise AuditError(f"no checkpoint: {error}", value=checkpoint) from error
     with tempfile.TemporaryDirectory(prefix="opensafe-evidence-") as name:

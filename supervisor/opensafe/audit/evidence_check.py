@@ -16,11 +16,11 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain, merkle
 from opensafe.model.canonical import leaf_hash
-from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey
+from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, opened
 from opensafe.model.records import DecisionRecord, Record
 
 from .archive import File, unpacked
-from .checkpoints import opened, read_note
+from .checkpoints import read_note
 from .evidence import SCHEMA, Manifest, Proof
 from .segment import read_lines
 from .signed import Finding

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from opensafe.model import chain
-from opensafe.model.checkpoint import NoteError, parse_checkpoint, parse_key, parse_note
+from opensafe.model.checkpoint import NoteError, claimed, parse_key
 from opensafe.model.masking import mask
 from opensafe.model.records import DaemonRecord, Record
 
@@ -107,6 +107,6 @@ def _chain_name(state: pathlib.Path) -> str:
 def _signed(state: pathlib.Path) -> int:
     """How many records the last checkpoint says it covers. Nothing is verified by that."""
     try:
-        return parse_checkpoint(parse_note((state / "audit" / "checkpoint").read_bytes()).body).size
+        return claimed((state / "audit" / "checkpoint").read_bytes()).size
     except (OSError, NoteError):
         return 0

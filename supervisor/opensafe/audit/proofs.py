@@ -14,9 +14,9 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain, merkle
 from opensafe.model.canonical import written
-from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, parse_checkpoint, parse_note
+from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, claimed, opened
 
-from .checkpoints import opened, read_note
+from .checkpoints import read_note
 from .segment import read_log
 
 _REMEDY: Final = "`opensafe audit prove` makes one."
@@ -120,7 +120,7 @@ def _checkpoint(state: pathlib.Path, note: bytes | None) -> tuple[bytes, Checkpo
     if note is None:
         note = read_note(state / "audit" / "checkpoint")
     try:
-        return note, parse_checkpoint(parse_note(note).body)
+        return note, claimed(note)
     except NoteError as error:
         raise AuditError(f"no checkpoint: {error}") from error
 

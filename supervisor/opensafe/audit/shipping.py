@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from opensafe.errors import AuditError
-from opensafe.model.checkpoint import NoteError, parse_checkpoint, parse_note
+from opensafe.model.checkpoint import NoteError, claimed
 from opensafe.model.destination import Destination
 
 from .checkpoints import read_note
@@ -87,7 +87,7 @@ class Shipping:
             return  # nothing was signed yet
         try:
             note = read_note(self._checkpoint)
-            made = parse_checkpoint(parse_note(note).body)
+            made = claimed(note)
         except (AuditError, NoteError) as error:
             _log.error("the checkpoint can't be shipped: %s", error)
             return

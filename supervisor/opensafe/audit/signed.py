@@ -9,10 +9,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey
+from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, opened
 from opensafe.model.merkle import Frontier
-
-from .checkpoints import opened
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

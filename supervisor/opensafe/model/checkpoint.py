@@ -8,8 +8,8 @@
 
     — opensafe/6f1c… rn4kQ…   key's name, then key id and Ed25519 signature of all above, in base64
 
-`ledger` and `time` are extension lines, which the format leaves to the log. Nothing here signs or verifies: the warden
-has the private key, and who verifies may have no more than the public one.
+`ledger` and `time` are extension lines, which the format leaves to the log. Nothing here signs: the warden has the
+private key, and who verifies may have no more than the public one.
 """
 
 import base64
@@ -19,6 +19,8 @@ import re
 from typing import Final
 
 import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from .chain import GENESIS, Head
 
@@ -141,6 +143,28 @@ def parse_checkpoint(body: bytes) -> Checkpoint:
         elif not line:
             raise NoteError("an empty extension line")
     return Checkpoint(origin=origin, size=int(size), root=root, ledger=ledger, time_us=time_us)
+
+
+def claimed(data: bytes) -> Checkpoint:
+    """What a note says, whoever signed it. Raises NoteError."""
+    return parse_checkpoint(parse_note(data).body)
+
+
+def opened(data: bytes, key: VerifierKey) -> Checkpoint:
+    """What a note says, if that key signed it. Raises NoteError."""
+    note = parse_note(data)
+    made = [one.made for one in note.signatures if (one.name, one.key_id) == (key.name, key.key_id)]
+    if not any(_holds(note.body, key, one) for one in made):
+        raise NoteError(f"no signature of {key.name} holds")
+    return parse_checkpoint(note.body)
+
+
+def _holds(body: bytes, key: VerifierKey, made: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(key.public).verify(made, body)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _signature(line: str) -> Signature:

@@ -20,7 +20,7 @@ import time
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -34,8 +34,7 @@ from ..model.checkpoint import (
     NoteError,
     Signature,
     VerifierKey,
-    parse_checkpoint,
-    parse_note,
+    opened,
 )
 from .following import Follower, Kept
 from .ledger import Ledger
@@ -216,17 +215,7 @@ class Checkpoints:
 
     def _read_last(self) -> Checkpoint | None:
         path = self._audit / "checkpoint"
-        if not path.exists():
-            return None
-        note = parse_note(path.read_bytes())
-        signatures = [one.made for one in note.signatures if one.key_id == self._name.key_id]
-        if not signatures:
-            raise NoteError("the last checkpoint has no signature of this key")
-        try:
-            self._key.public_key().verify(signatures[0], note.body)
-        except InvalidSignature as error:
-            raise NoteError("the last checkpoint's signature does not hold") from error
-        return parse_checkpoint(note.body)
+        return opened(path.read_bytes(), self._name) if path.exists() else None
 
     def _own_key(self) -> Ed25519PrivateKey:
         path = self._state / "checkpoint.key"

@@ -13,10 +13,10 @@ import sys
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from opensafe.audit.checkpoints import opened, read_key
+from opensafe.audit.checkpoints import read_key
 from opensafe.client import ShipState
 from opensafe.errors import OpenSafeError
-from opensafe.model.checkpoint import VerifierKey
+from opensafe.model.checkpoint import VerifierKey, opened
 from tests.harness import ocsf as schema
 from tests.harness.collector import Collector, certify, syslog
 from tests.harness.daemon import Daemon

@@ -236,7 +236,7 @@ def without(monkeypatch, target, replacement):
             lambda line, head: chain.Link(head.size, leaf_hash(line), json.loads(line)),
             "unsigned edit",
         ),
-        ("opensafe.audit.checkpoints._holds", lambda note, key, made: True, "forged note"),
+        ("opensafe.model.checkpoint._holds", lambda body, key, made: True, "forged note"),
     ],
     ids=["root", "length", "chain", "signature"],
 )

@@ -10,8 +10,9 @@ import threading
 import pytest
 
 from opensafe.audit import shipping as module
-from opensafe.audit.checkpoints import opened, read_key
+from opensafe.audit.checkpoints import read_key
 from opensafe.audit.shipping import Shipping
+from opensafe.model.checkpoint import opened
 from opensafe.model.destination import parse
 from tests.harness.collector import Collector, certify, syslog
 from tests.harness.records import refusal
