@@ -117,7 +117,7 @@ class Meters:
             SandboxRecord: self._sandbox,
             BundleRecord: self._bundle,
         }
-        self._by_span: dict[str, Callable[[str, Mapping[str, Any], float], None]] = {
+        self._by_span: dict[str, Callable[[Mapping[str, Any], float], None]] = {
             semconv.EXECUTE_TOOL: self._call,
             semconv.INVOKE_AGENT: self._agent,
             semconv.SPAN_SANDBOX_CREATE: self._start,
@@ -145,23 +145,23 @@ class Meters:
         if count is not None:
             count(record)
 
-    def of_span(self, name: str) -> Callable[[str, Mapping[str, Any], float], None] | None:
+    def of_span(self, name: str) -> Callable[[Mapping[str, Any], float], None] | None:
         """What counts the spans of this name, with their attributes and seconds; None where nothing does."""
         return self._by_span.get(name.partition(" ")[0])
 
-    def _call(self, name: str, attributes: Mapping[str, Any], seconds: float) -> None:
+    def _call(self, attributes: Mapping[str, Any], seconds: float) -> None:
         """One without outcome is of what ran nowhere: a query, a permit, a sandbox's verdict."""
         outcome = attributes.get(semconv.OUTCOME)
         if outcome is None or outcome == OutcomeKind.REVIEW_PENDING:  # which goes on in a span of its own
             return
-        self.tools.add((name.partition(" ")[2], attributes.get(semconv.ERROR_TYPE, "")), seconds)
+        self.tools.add((attributes.get(semconv.TOOL_NAME, ""), attributes.get(semconv.ERROR_TYPE, "")), seconds)
 
-    def _start(self, _name: str, attributes: Mapping[str, Any], seconds: float) -> None:
+    def _start(self, attributes: Mapping[str, Any], seconds: float) -> None:
         warm = attributes.get(semconv.SANDBOX_WARM)
         if warm is not None:
             self.starts.add(("true" if warm else "false",), seconds)
 
-    def _agent(self, _name: str, _attributes: Mapping[str, Any], seconds: float) -> None:
+    def _agent(self, _attributes: Mapping[str, Any], seconds: float) -> None:
         self.agents.add((), seconds)
 
     def request(self, method: str, code: str, seconds: float) -> None:

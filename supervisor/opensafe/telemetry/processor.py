@@ -42,7 +42,7 @@ class Processor(BatchSpanProcessor):
         """See SpanProcessor. Only the event loop ends spans."""
         count = self._meters.of_span(span.name)
         if count is not None and span.start_time is not None and span.end_time is not None:
-            count(span.name, span.attributes or {}, (span.end_time - span.start_time) * 1e-9)
+            count(span.attributes or {}, (span.end_time - span.start_time) * 1e-9)
         context = span.context
         if context is not None and context.trace_flags & _SAMPLED:
             # Each of the three numbers has one thread that writes it.
