@@ -45,7 +45,7 @@ def says(version):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    monkeypatch.setattr("tools.provision.promtool.wait_for_lists", lambda _: None)
+    monkeypatch.setattr("tools.provision.apt.wait_for_lists", lambda _: None)
     return Host(tmp_path, monkeypatch)
 
 

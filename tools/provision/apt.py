@@ -20,6 +20,8 @@ from .site import Site
 LOCK_TIMEOUT_S = 300
 LISTS_LOCK = Path("/var/lib/apt/lists/lock")
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+APT_GET = ("apt-get", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT_S}", "-o", "Acquire::Retries=3")
+UNREACHABLE = "check the package sources in /etc/apt and the network"
 
 
 def require_root(purpose: str) -> None:
@@ -46,6 +48,12 @@ def wait_for_lists(run: Runner, lock: Path = LISTS_LOCK, timeout_s: int = LOCK_T
             finally:
                 signal.alarm(0)
                 signal.signal(signal.SIGALRM, before)
+
+
+def update_lists(run: Runner) -> None:
+    """Fetch the lists of the host's package sources."""
+    wait_for_lists(run)
+    run([*APT_GET, "update"], env=ENVIRONMENT, remedy=UNREACHABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +91,9 @@ class AptPackages:
         if shutil.which("apt-get") is None:
             raise StepError("this host has no apt-get", "use Debian 12, the system that OpenSafe is built for")
         require_root("install packages")
-        lock = ["-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT_S}", "-o", "Acquire::Retries=3"]
-        wait_for_lists(run)
+        update_lists(run)
         run(
-            ["apt-get", *lock, "update"],
-            env=ENVIRONMENT,
-            remedy="check the package sources in /etc/apt and the network",
-        )
-        run(
-            ["apt-get", *lock, "install", "-y", "--no-install-recommends", *self.missing()],
+            [*APT_GET, "install", "-y", "--no-install-recommends", *self.missing()],
             env=ENVIRONMENT,
             remedy="another package manager may hold the lock, or a source is unreachable: see the output",
         )

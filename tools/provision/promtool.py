@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .apt import ENVIRONMENT, LOCK_TIMEOUT_S, wait_for_lists
+from .apt import APT_GET, ENVIRONMENT, UNREACHABLE, update_lists
 from .operation import Stamp, digest
 from .runner import Runner, StepError
 from .site import Site
@@ -74,16 +74,13 @@ class Promtool:
     def _unpack(self, scratch: Path, run: Runner) -> Path:
         if shutil.which("apt-get") is None:
             raise StepError("this host has no apt-get", f"put promtool >= {self._minimum} on PATH")
-        wait_for_lists(run)
-        lock = ["-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT_S}", "-o", "Acquire::Retries=3"]
-        remedy = "check the package sources in /etc/apt and the network"
-        run(["apt-get", *lock, "update"], env=ENVIRONMENT, remedy=remedy)
+        update_lists(run)
         # As root apt would hand the download to a user of its own, who may not write here.
         run(
-            ["apt-get", *lock, "-o", "APT::Sandbox::User=root", "download", self._package],
+            [*APT_GET, "-o", "APT::Sandbox::User=root", "download", self._package],
             cwd=scratch,
             env=ENVIRONMENT,
-            remedy=remedy,
+            remedy=UNREACHABLE,
         )
         for package in scratch.glob("*.deb"):
             run(
