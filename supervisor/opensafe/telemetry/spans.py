@@ -16,7 +16,6 @@ from typing import Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
@@ -102,6 +101,9 @@ class Tracing:
         """To a collector where an endpoint is set, else to files in `directory`."""
         exporter: SpanExporter = FileSpanExporter(directory / "traces.jsonl", file_bytes)
         if otlp_endpoint:
+            # Here, since most daemons write files, and would read 80 modules for nothing at each start.
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
             exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
         return cls(exporter, version, traces=traces, capture_content=capture_content, meters=meters)
 
