@@ -14,7 +14,6 @@ The names are those of the state directory, so that what verifies the one verifi
 once more, or they would prove nothing: the bundle tells what the log tells.
 """
 
-import base64
 import contextlib
 import pathlib
 import tempfile
@@ -32,6 +31,7 @@ from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, Shadow
 
 from .archive import File, Member, Writer
 from .checkpoints import read_note
+from .proofs import encoded
 from .scope import Scope
 from .segment import read_lines, read_log, segment_paths
 from .verify import LEDGER, as_record
@@ -204,8 +204,7 @@ def _part(
 
 def _write_proofs(out: IO[bytes], found: Iterable[tuple[int, list[bytes]]]) -> None:
     for index, path in found:
-        encoded = tuple(base64.b64encode(one).decode() for one in path)
-        out.write(msgspec.json.encode(Proof(index=index, path=encoded)) + b"\n")
+        out.write(msgspec.json.encode(Proof(index=index, path=encoded(path))) + b"\n")
 
 
 def _beside(state: pathlib.Path) -> Iterator[Member]:

@@ -5,8 +5,6 @@ it was signed. Held against those: the policy bundles, by the digests that decis
 are the maker's word, and so is that a part of a log is all there is of a session.
 """
 
-import base64
-import binascii
 import contextlib
 import pathlib
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from opensafe.model.records import DecisionRecord, Record
 from .archive import File, unpacked
 from .checkpoints import read_note
 from .evidence import SCHEMA, Manifest, Proof
+from .proofs import decoded
 from .segment import read_lines
 from .signed import Finding
 from .verify import Report, as_record, read_records, verify_part, verify_state
@@ -108,13 +107,15 @@ class Evidence:
         for number, line in enumerate(lines):
             try:
                 link, proof = _link(line), _proof(next(proofs, b""))
-                path = [base64.b64decode(one, validate=True) for one in proof.path]
                 if proof.index != link.index or link.index <= last:
                     raise ValueError("it is not in its place")
-                if merkle.root_by_inclusion(bytes.fromhex(link.leaf), link.index, made.size, path) != made.root:
+                if (
+                    merkle.root_by_inclusion(bytes.fromhex(link.leaf), link.index, made.size, decoded(proof.path))
+                    != made.root
+                ):
                     raise ValueError("its path does not lead to the signed root")
                 record = as_record(link)
-            except (ValueError, binascii.Error) as error:
+            except ValueError as error:
                 message = f"line {number} of records.jsonl is no record of that log: {error}"
                 findings.append(_finding("not_in_log", "audit", number, message))
                 continue

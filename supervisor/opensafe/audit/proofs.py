@@ -7,6 +7,7 @@ trust the key and nothing else, the proof's maker least of all.
 import base64
 import binascii
 import pathlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -62,7 +63,7 @@ def prove_record(state: pathlib.Path, index: int, note: bytes | None = None) -> 
     lines: list[bytes] = []
     leaves = _leaves(state, made, index, lines)
     path = merkle.inclusion(leaves, index)
-    return Inclusion(index=index, record=lines[0].decode(), checkpoint=note.decode(), path=_encoded(path))
+    return Inclusion(index=index, record=lines[0].decode(), checkpoint=note.decode(), path=encoded(path))
 
 
 def prove_growth(state: pathlib.Path, older: bytes, newer: bytes | None = None) -> Consistency:
@@ -79,7 +80,7 @@ def prove_growth(state: pathlib.Path, older: bytes, newer: bytes | None = None) 
             remedy="`opensafe audit verify --checkpoint FILE` says where they part.",
         )
     path = merkle.consistency(leaves, before.size)
-    return Consistency(older=older.decode(), newer=newer.decode(), path=_encoded(path))
+    return Consistency(older=older.decode(), newer=newer.decode(), path=encoded(path))
 
 
 def read_proof(path: pathlib.Path) -> Proof:
@@ -103,12 +104,12 @@ def check(proof: Proof, key: VerifierKey) -> Checked:
             made = opened(proof.checkpoint.encode(), key)
             line = proof.record.encode()
             leaf = merkle.leaf(line)
-            if merkle.root_by_inclusion(leaf, proof.index, made.size, _decoded(proof.path)) != made.root:
+            if merkle.root_by_inclusion(leaf, proof.index, made.size, decoded(proof.path)) != made.root:
                 raise ValueError("the path does not lead from the record to the signed root")
             record = msgspec.json.decode(line, type=dict[str, Any])
             return Checked(kind="inclusion", checkpoint=made, index=proof.index, record=record)
         before, made = opened(proof.older.encode(), key), opened(proof.newer.encode(), key)
-        roots = merkle.roots_by_consistency(before.size, made.size, before.root, _decoded(proof.path))
+        roots = merkle.roots_by_consistency(before.size, made.size, before.root, decoded(proof.path))
         if before.origin != made.origin or roots != (before.root, made.root):
             raise ValueError("the path does not lead from the older signed root to the newer one")
         return Checked(kind="consistency", checkpoint=made, older=before)
@@ -144,11 +145,13 @@ def _leaves(state: pathlib.Path, made: Checkpoint, wanted: int = -1, lines: list
     return leaves
 
 
-def _encoded(path: list[bytes]) -> tuple[str, ...]:
+def encoded(path: Sequence[bytes]) -> tuple[str, ...]:
+    """A path as proofs carry it: hashes in base64."""
     return tuple(base64.b64encode(one).decode() for one in path)
 
 
-def _decoded(path: tuple[str, ...]) -> list[bytes]:
+def decoded(path: Sequence[str]) -> list[bytes]:
+    """The hashes of a carried path. Raises ValueError."""
     try:
         hashes = [base64.b64decode(one, validate=True) for one in path]
     except binascii.Error as error:

@@ -137,16 +137,6 @@ def allowed_of(records: Iterable[tuple[chain.Link, Record]]) -> Iterator[Allowed
             yield AllowedDecision(index=link.index, leaf=link.leaf, record=record)
 
 
-def read_ledger(state: pathlib.Path) -> Iterator[LedgerEntry]:
-    """The ledger's entries, verified as they are read. Raises ChainBrokenError, AuditError."""
-    for link in _ledger_links(state):
-        yield _convert(link, LedgerEntry)
-
-
-def _ledger_links(state: pathlib.Path, *, live: bool = True) -> Iterator[chain.Link]:
-    yield from chain.verify(_ledger_lines(state, live=live))
-
-
 def _ledger_lines(state: pathlib.Path, *, live: bool) -> Iterator[bytes]:
     path = state / LEDGER
     try:
@@ -256,7 +246,7 @@ class _Verification:
         cells = set[str]()
         undecided: dict[str, Finding] = {}
         try:
-            for link in _ledger_links(self._state, live=self._live):
+            for link in chain.verify(_ledger_lines(self._state, live=self._live)):
                 entry = _convert(link, LedgerEntry)
                 count += 1
                 if self._signed is not None:
