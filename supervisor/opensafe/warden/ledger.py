@@ -8,7 +8,6 @@ import logging
 import os
 import pathlib
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
@@ -133,20 +132,20 @@ class Ledger:
                 yield line
                 size += len(line) + 1
 
-        begun: deque[Entry] = deque(maxlen=_UNDER_WAY)
-        ended = set[str]()
+        begun: dict[str, Entry] = {}
         for link in verify(counted()):
             entry = msgspec.convert(link.record, Entry)
             if entry.leaf:
                 self.used.add(bytes.fromhex(entry.leaf))
+            what = entry.exec_id or entry.sandbox_id
             if entry.kind in ("sandbox", "start"):
-                begun.append(entry)
-            elif entry.kind == "end":
-                ended.add(entry.exec_id)
-            elif entry.kind == "void":
-                ended.add(entry.leaf)
+                begun[what] = entry
+                if len(begun) > _UNDER_WAY:
+                    del begun[next(iter(begun))]
+            elif entry.kind in ("end", "void"):
+                begun.pop(what, None)
             self._head = Head(link.index + 1, link.leaf)
-        self.unended = tuple(one for one in begun if ended.isdisjoint((one.leaf, one.exec_id)))
+        self.unended = tuple(begun.values())
         torn = os.fstat(self._file).st_size - size
         if torn:
             # An entry is on disk whole before anything is started, so a torn one stands for nothing.
