@@ -329,26 +329,25 @@ def rewritten(path, change):
     path.write_bytes(change(path.read_bytes()))
 
 
-@pytest.mark.parametrize("forget", [True, False])
+CHANGES = {
+    "cut": lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
+    "emptied": lambda data: b"",
+    "rewritten": lambda data: data.replace(b'"n":2', b'"n":7'),
+}
+
+
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
-        lambda data: b"",
-        lambda data: data.replace(b'"n":2', b'"n":7'),
-    ],
-    ids=["cut", "emptied", "rewritten"],
+    ("change", "forget"),
+    [("cut", True), ("cut", False), ("emptied", True), ("emptied", False), ("rewritten", True)],
 )
 async def test_cp14_a_log_that_is_not_what_was_signed_is_not_continued(place, change, forget):
     """The next start says so. An edit before the frontier, which no start reads again, is `audit verify`'s to find."""
     place.write(5)
     await place.signed()
-    rewritten(place.segments.path(0), change)
+    rewritten(place.segments.path(0), CHANGES[change])
     place.restart()
     if forget:
         (place.state / "frontier.json").unlink()
-    elif b'"n":7' in place.segments.path(0).read_bytes():
-        return
     with pytest.raises(AuditError):
         await place.checkpoints().begin()
 
