@@ -8,7 +8,6 @@ in the module proxy: `go/NAME/go.sum` holds the hash of every module that goes i
 import platform
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from .download import UnreachableError, download
 from .operation import Stamp, digest
 from .runner import Runner, StepError
 from .site import Site
-from .toolchain import Toolchain, go_environment, needed_by, parse_version
+from .toolchain import Toolchain, ask_version, go_environment, needed_by, parse_version
 
 
 def opa_objection(output: str, pin: dict[str, Any]) -> str | None:
@@ -105,18 +104,9 @@ class Engine:
     def refusal(self, program: Path | str) -> str | None:
         """Why this file is not taken; None where it runs and is new enough."""
         try:
-            answer = subprocess.run(
-                [program, self.version_argument],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                check=True,
-                text=True,
-                timeout=30,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            return f"it doesn't run: {error}"
-        return self.objection(answer.stdout, self._pin)
+            return self.objection(ask_version(program, self.version_argument), self._pin)
+        except StepError as error:
+            return error.why
 
     def execute(self, run: Runner) -> None:
         """Try the sources in order; the last one's failure is the step's."""

@@ -6,7 +6,6 @@ of the archive, and only the program is taken out.
 
 import re
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from .apt import APT_GET, ENVIRONMENT, UNREACHABLE, update_lists
 from .operation import Stamp, digest
 from .runner import Runner, StepError
 from .site import Site
-from .toolchain import parse_version
+from .toolchain import ask_version, parse_version
 
 _IN_PACKAGE = "usr/bin/promtool"
 
@@ -91,18 +90,9 @@ class Promtool:
     def _objection(self, program: Path | str) -> str | None:
         """Why this file is not taken; None where it runs and is new enough."""
         try:
-            answer = subprocess.run(
-                [program, "--version"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=True,
-                text=True,
-                timeout=30,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            return f"{program} doesn't run: {error}"
-        found = re.search(r"version (\S+)", answer.stdout)
+            found = re.search(r"version (\S+)", ask_version(program, "--version"))
+        except StepError as error:
+            return f"{program}: {error.why}"
         version, needed = parse_version(found[1]) if found else None, parse_version(self._minimum)
         if version is None or needed is None or version < needed:
             return f"{program} is {found[1] if found else 'of no version'}, needed is {self._minimum} or newer"

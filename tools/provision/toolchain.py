@@ -35,15 +35,29 @@ def needed_by(module: Path) -> Version:
     return version
 
 
+def ask_version(program: Path | str, argument: str) -> str:
+    """What a program prints when it is asked for its version. Raises StepError where it doesn't run within 30 s."""
+    try:
+        answer = subprocess.run(
+            [program, argument],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            text=True,
+            timeout=30,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise StepError(f"it doesn't run: {error}", "put one that runs on PATH") from error
+    return answer.stdout
+
+
 def version_of(go: Path | str) -> Version | None:
     """What `go version` says; None where it doesn't run."""
     try:
-        answer = subprocess.run(
-            [go, "version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True
-        )
-    except (OSError, subprocess.CalledProcessError):
+        return parse_version(ask_version(go, "version"))
+    except StepError:
         return None
-    return parse_version(answer.stdout)
 
 
 @dataclass(frozen=True, slots=True)
