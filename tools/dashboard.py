@@ -33,9 +33,9 @@ class Panel(NamedTuple):
     queries: tuple[tuple[str, str], ...]
 
 
-def _rate(metric: str, by: str, where: str = "") -> str:
+def _rate(metric: str, by: str = "", where: str = "") -> str:
     matchers = f"{where}, $on" if where else "$on"
-    return f"sum by ({by}) (rate({metric}{{{matchers}}}[$__rate_interval]))"
+    return f"sum{f' by ({by}) ' if by else ''}(rate({metric}{{{matchers}}}[$__rate_interval]))"
 
 
 def _quantile(of: float, metric: str, by: str = "", where: str = "") -> str:
@@ -129,7 +129,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "Blocks per second because policy reached no verdict, and requests refused before policy.",
                 "ops",
                 (
-                    ("sum(rate(opensafe_policy_no_verdict_total{$on}[$__rate_interval]))", "no verdict"),
+                    (_rate("opensafe_policy_no_verdict_total"), "no verdict"),
                     (_rate("opensafe_refusals_total", "reason"), "{{reason}}"),
                 ),
             ),
@@ -191,8 +191,8 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "Executions per second that the monitor judged, and that it refused.",
                 "ops",
                 (
-                    ("sum(rate(opensafe_monitor_executions_total{$on}[$__rate_interval]))", "judged"),
-                    ("sum(rate(opensafe_monitor_refused_total{$on}[$__rate_interval]))", "refused"),
+                    (_rate("opensafe_monitor_executions_total"), "judged"),
+                    (_rate("opensafe_monitor_refused_total"), "refused"),
                 ),
             ),
         ),
