@@ -38,6 +38,20 @@ FOUND = {
     "age_key": b"AGE-SECRET-KEY-1" + b"Q" * 58,
     "putty_key": b"PuTTY-User-Key-File-3: ssh-ed25519",
 }
+#: What else a shape may begin with.
+OTHERS = {
+    b"ASIA" + b"A" * 16: "aws_key",
+    b"gho_" + b"a" * 36: "github_token",
+    b"github_pat_" + b"a" * 60: "github_token",
+    b"xapp-" + b"0" * 24: "slack_token",
+    b"rk_live_" + b"a" * 24: "stripe_key",
+    b"dor_v1_" + b"a" * 64: "digitalocean_token",
+    b"dckr_oat_" + b"a" * 27: "docker_token",
+    b"hvb." + b"a" * 90: "vault_token",
+    b"shpss_" + b"a" * 32: "shopify_token",
+    b"Aws_Secret_Access_Key: " + b"a" * 40: "aws_secret",
+    b"id-eyJ" + b"a" * 20 + b".eyJ" + b"b" * 20 + b"." + b"c" * 43: "web_token",
+}
 TWINS = [
     b"-----BEGIN PUBLIC KEY-----",
     b"-----BEGIN CERTIFICATE-----",
@@ -65,6 +79,18 @@ def test_a_secret_is_named(name):
 @pytest.mark.parametrize("content", TWINS)
 def test_what_is_no_secret_is_not(content):
     assert shapes(content) == {}
+
+
+@pytest.mark.parametrize("content", OTHERS)
+def test_another_beginning_is_found_as_well(content):
+    assert shapes(content) == {"secret": True, OTHERS[content]: True}
+
+
+@pytest.mark.parametrize(
+    "unit", [b"-eyJ", b"eyJ.", b"-eyJaaaaaaaaaa.", b"SG.-", b"aws_secret_access_key ", b"sk-", b"SK"]
+)
+def test_hostile_content_is_looked_through_in_linear_time(unit):
+    assert shapes(unit * ((1 << 20) // len(unit))) == {}
 
 
 def test_every_shape_has_a_case():
