@@ -87,7 +87,7 @@ def test_another_beginning_is_found_as_well(content):
 
 
 @pytest.mark.parametrize(
-    "unit", [b"-eyJ", b"eyJ.", b"-eyJaaaaaaaaaa.", b"SG.-", b"aws_secret_access_key ", b"sk-", b"SK"]
+    "unit", [b"-eyJ", b"eyJ.", b"-eyJaaaaaaaaaa.", b"SG.-", b"aws_secret_access_key ", b"sk- ", b"SK"]
 )
 def test_hostile_content_is_looked_through_in_linear_time(unit):
     assert shapes(unit * ((1 << 20) // len(unit))) == {}
