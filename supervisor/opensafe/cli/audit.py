@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opensafe.config import Paths
-
 from . import options
 
 if TYPE_CHECKING:
     from opensafe.client import AuditRecord, Client
 
 group = typer.Typer(help="The record of every decision and outcome.", no_args_is_help=True)
-
-STATE = pathlib.Path(Paths().state)
 
 
 class Form(enum.StrEnum):
@@ -66,9 +62,7 @@ def tail(
 
 @group.command("verify")
 def verify(
-    state: Annotated[
-        pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")
-    ] = STATE,
+    state: options.State = options.STATE,
     replay: Annotated[
         bool, typer.Option("--replay", help="Judge every allow again, with the archived bundle of its revision.")
     ] = False,
@@ -123,9 +117,7 @@ def prove(
         pathlib.Path | None,
         typer.Option("--checkpoint", metavar="FILE", help="The checkpoint to prove against. Default: the last."),
     ] = None,
-    state: Annotated[
-        pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")
-    ] = STATE,
+    state: options.State = options.STATE,
     output: Annotated[
         pathlib.Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the proof.")
     ] = None,
@@ -148,9 +140,7 @@ def export(
     output: Annotated[
         pathlib.Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write. Default: stdout.")
     ] = None,
-    state: Annotated[
-        pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")
-    ] = STATE,
+    state: options.State = options.STATE,
 ) -> int:
     """Write records for another system (ocsf, cef, jsonl), or as evidence that verifies elsewhere. Needs no daemon.
 

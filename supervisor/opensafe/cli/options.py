@@ -1,8 +1,11 @@
 """Options that several commands share, spelled once."""
 
+import pathlib
 from typing import Annotated
 
 import typer
+
+from opensafe.config import Paths
 
 Principal = Annotated[
     str | None,
@@ -13,6 +16,8 @@ Principal = Annotated[
         help="Speak as NAME: its socket below /run/opensafe. Default: OPENSAFE_SOCKET, else the first usable one.",
     ),
 ]
+State = Annotated[pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")]
+STATE = pathlib.Path(Paths().state)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SandboxId = Annotated[
     str | None,

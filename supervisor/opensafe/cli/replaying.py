@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from opensafe.config import Paths
 from opensafe.errors import AuditError
 
 from . import moments, options
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from opensafe.model.records import DecisionRecord
     from opensafe.policy.compare import Change, Comparison
 
-STATE = pathlib.Path(Paths().state)
 _COLUMNS: Final = ("CALL", "TOOL", "OLD", "NEW", "RULES")
 #: A terminal's width that the table keeps to.
 _WIDTH: Final = 80
@@ -37,7 +35,7 @@ def replay(
     ],
     state: Annotated[
         pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory, or a copy.")
-    ] = STATE,
+    ] = options.STATE,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", help="Only decisions after it: 90m, 24h, 7d, or 2026-01-31T12:00."),

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opensafe.config import Paths
 from opensafe.errors import InvalidArgument
 
 from . import options
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
 
 group = typer.Typer(help="Traces of sessions: one as a tree, or two held against each other.", no_args_is_help=True)
 
-STATE = pathlib.Path(Paths().state)
-
-State = Annotated[pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory.")]
 File = Annotated[
     list[pathlib.Path] | None,
     typer.Option(
@@ -37,7 +33,7 @@ Jaeger = Annotated[
 @group.command("show")
 def show(
     trace: Annotated[str, typer.Argument(metavar="ID", help="The trace's id, 32 hexadecimal digits.")],
-    state: State = STATE,
+    state: options.State = options.STATE,
     file: File = None,
     jaeger: Jaeger = None,
     json: options.Json = False,
@@ -62,7 +58,7 @@ def show(
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A trace's id: what is expected.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another's: what is held against it.")],
-    state: State = STATE,
+    state: options.State = options.STATE,
     file: File = None,
     jaeger: Jaeger = None,
     html: Annotated[
