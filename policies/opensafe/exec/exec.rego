@@ -545,9 +545,8 @@ _runners contains name if {
 _runners contains item.program if {
 	count(_fetched) > 0
 	some item in input.call.commands
-	name := _started(item)
 	some argument in _fetched
-	_names(argument, name)
+	_starts(item, argument)
 }
 
 # The words of which one may be the file that a network program fetches to.
@@ -563,24 +562,27 @@ _fetched contains redirect.target if {
 	some redirect in input.call.commands[at].redirects
 }
 
-_started(item) := item.program if contains(item.argv[0], "/")
-
-_started(item) := name if {
-	item.program in {".", "source"}
-	parts := split(item.argv[1], "/")
-	name := parts[count(parts) - 1]
+# The file is the program itself, its operand, or what it looks for unasked: `/usr/bin/make` may be two of them.
+_starts(item, file) if {
+	contains(item.argv[0], "/")
+	_names(file, item.program)
 }
 
-_started(item) := name if {
-	config.programs.interpreters[item.program]
+_starts(item, file) if {
+	_runs_operand(item.program)
 	parts := split(item.argv[1], "/")
-	name := parts[count(parts) - 1]
+	_names(file, parts[count(parts) - 1])
 }
 
-_started(item) := "Makefile" if {
+_starts(item, file) if {
 	item.program == "make"
 	not "-f" in item.argv
+	_names(file, "Makefile")
 }
+
+_runs_operand(program) if program in {".", "source"}
+
+_runs_operand(program) if config.programs.interpreters[program]
 
 _names(argument, name) if argument == name
 

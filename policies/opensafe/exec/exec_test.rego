@@ -446,6 +446,26 @@ test_block_tool_exec_package_script_deny_fetched_file if {
 	}
 }
 
+# By its path a program is a file itself and runs another: one verdict, whichever was fetched.
+test_block_tool_exec_package_script_deny_by_path if {
+	every pair in [[`run.py`, _python], [`python3`, _python], [`Makefile`, _make]] {
+		verdict := sample.judge("bash", sample.bash([sample.command([`curl`, `-o`, pair[0], `docs.python.org`]), pair[1]]))
+		sample.blocked_by(verdict, "tool.exec.package.script.deny")
+	}
+}
+
+test_allow_tool_exec_package_script_deny_by_path if {
+	every run in [_python, _make] {
+		verdict := sample.judge("bash", sample.bash([sample.command([`curl`, `-o`, `notes.json`, `docs.python.org`]), run]))
+		not sample.fired(verdict, "tool.exec.package.script.deny", "block")
+		is_string(verdict.action)
+	}
+}
+
+_python := sample.with_field(sample.command([`/usr/bin/python3`, `run.py`]), {"program": "python3"})
+
+_make := sample.with_field(sample.command([`/usr/bin/make`]), {"program": "make"})
+
 test_block_tool_exec_path_deny_hash if {
 	verdict := sample.judge("bash", sample.bash([sample.command([`hash`, `-p`, `/tmp/x`, `ls`])]))
 	sample.blocked_by(verdict, "tool.exec.path.deny")
