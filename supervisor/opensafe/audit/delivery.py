@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from opensafe import __version__
+from opensafe.disk import replace_file
 from opensafe.model.checkpoint import MAX_NOTE, NoteError, claimed
 from opensafe.model.destination import Destination, File, Https, Syslog
 
@@ -130,19 +131,7 @@ def _to_file(path: pathlib.Path, note: bytes) -> None:
     """Replace the file, on disk when this returns; never by what is older or of another log."""
     if not _newer(path, note):
         return
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(note)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    replace_file(path, note, mode=0o644)
 
 
 def _newer(path: pathlib.Path, note: bytes) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from ..disk import replace_file
 from ..errors import BundleRefused, ConfigError, StartError, Unavailable
 from . import protocol
 from .inotify import Watch
@@ -200,14 +201,4 @@ def keep(path: pathlib.Path, content: bytes) -> None:
     """Write `content`, whose digest is in the name, whole and durable before anybody sees it. Raises OSError."""
     if path.exists():
         return
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)  # what was written of it takes the room that is missing
-        raise
+    replace_file(path, content, mode=0o644)

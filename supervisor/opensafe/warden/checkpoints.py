@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..config import AuditSettings
+from ..disk import replace_file
 from ..errors import AuditError
 from ..model.chain import ChainBrokenError, Head
 from ..model.checkpoint import (
@@ -39,7 +40,6 @@ from ..model.checkpoint import (
 from .following import Follower, Kept
 from .ledger import Ledger
 from .segments import Segments
-from .syncing import sync_directory
 
 _log = logging.getLogger(__name__)
 
@@ -231,20 +231,24 @@ class Checkpoints:
         return key
 
     def _put(self, path: pathlib.Path, data: bytes, mode: int) -> None:
-        """Replace a file, on disk when this returns."""
-        fresh = path.with_name(f".{path.name}.new")
-        fresh.unlink(missing_ok=True)
-        self._write(fresh, data, mode, os.O_EXCL)
-        fresh.rename(path)
-        sync_directory(path.parent)
+        """Replace a file; what is shared is so with the service user."""
+        replace_file(path, data, mode=mode, group=self._group if mode == _SHARED else None)
 
     def _append(self, line: bytes) -> None:
         """Add to the history. Half a line would spoil the next one."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(self._audit / _HISTORY, flags, _PRIVATE)
         try:
-            self._write(self._audit / _HISTORY, line, _SHARED, os.O_APPEND)
+            if os.write(file, line) != len(line):
+                raise OSError("not written whole")
+            os.fchown(file, 0, self._group)
+            os.fchmod(file, _SHARED)
+            os.fdatasync(file)
         except OSError:
             self._cut_history()
             raise
+        finally:
+            os.close(file)
 
     def _cut_history(self) -> None:
         """Take away what was not written whole of a last line: nothing was ever said to be signed by it."""
@@ -258,15 +262,3 @@ class Checkpoints:
             if end < size:
                 _log.warning("the history of checkpoints ends in half a line of %d bytes, which is cut", size - end)
                 file.truncate(end)
-
-    def _write(self, path: pathlib.Path, data: bytes, mode: int, flags: int) -> None:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, _PRIVATE)
-        try:
-            if os.write(file, data) != len(data):
-                raise OSError("not written whole")
-            if mode != _PRIVATE:
-                os.fchown(file, 0, self._group)
-            os.fchmod(file, mode)
-            os.fdatasync(file)
-        finally:
-            os.close(file)

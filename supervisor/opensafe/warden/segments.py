@@ -10,10 +10,11 @@ import pathlib
 from collections.abc import Iterator
 from typing import Final
 
+from ..disk import sync_directory
 from ..errors import AuditError, LimitExceeded
 from . import kernel
 from .protocol import RecordRef
-from .syncing import Syncer, sync_directory
+from .syncing import Syncer
 
 _DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o640

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import pathlib
 
 from ..disk import Disk
 from ..errors import AuditError
@@ -76,12 +75,3 @@ class Syncer:
             if not synced.done():
                 synced.set_exception(self._failure)
         self._waiting.clear()
-
-
-def sync_directory(directory: pathlib.Path) -> None:
-    """Put on disk which files a directory has, which syncing the files does not. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

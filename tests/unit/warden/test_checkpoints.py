@@ -405,15 +405,18 @@ async def test_closing_waits_for_what_is_being_read_and_reads_no_line_twice(plac
 
 async def test_signing_leaves_the_event_loop_free(place, monkeypatch):
     loop, threads = threading.current_thread(), []
-    write = Checkpoints._write
-
-    def noted(self, *rest):
-        threads.append(threading.current_thread())
-        write(self, *rest)
-
     checkpoints = place.checkpoints()
     await checkpoints.begin()
-    monkeypatch.setattr(Checkpoints, "_write", noted)
+
+    def noted(write):
+        def writing(self, *rest):
+            threads.append(threading.current_thread())
+            write(self, *rest)
+
+        return writing
+
+    for name in "_put", "_append":
+        monkeypatch.setattr(Checkpoints, name, noted(getattr(Checkpoints, name)))
     place.write(1)
     await checkpoints.close()
     assert len(threads) == 3
