@@ -127,6 +127,7 @@ async def test_a_front_that_was_killed_is_told_of_by_the_next_from_0_on(own_daem
     front = daemon.child("front")
     async with daemon.client() as agent:
         await agent.create_session("tester")
+    assert scrape(UnixConnection(path))[0][("opensafe_audit_records_total", ("kind", "session"))] == 1
     signal_process(front)
 
     async def ask():
@@ -145,12 +146,19 @@ def test_loopback_where_the_configuration_says_so():
         port = free.getsockname()[1]
     with running(telemetry=f'metrics = "127.0.0.1:{port}"') as daemon:
         assert ("opensafe_warden_up",) in scrape(http.client.HTTPConnection("127.0.0.1", port))[0]
+        assert has_tcp(daemon.child("front"))
         assert not (daemon.run / "metrics").exists()
 
 
 def test_no_server_where_the_configuration_says_so():
     with running(telemetry='metrics = ""') as daemon:
         assert not (daemon.run / "metrics").exists()
-        sockets = pathlib.Path(f"/proc/{daemon.child('front')}/net/tcp").read_text()
-        inodes = {os.readlink(link) for link in pathlib.Path(f"/proc/{daemon.child('front')}/fd").iterdir()}
-        assert not any(f"socket:[{line.split()[9]}]" in inodes for line in sockets.splitlines()[1:])
+        assert not has_tcp(daemon.child("front"))
+
+
+def has_tcp(pid):
+    """Whether a process has a TCP socket."""
+    process = pathlib.Path(f"/proc/{pid}")
+    inodes = {os.readlink(link) for link in (process / "fd").iterdir()}
+    lines = [line for name in ("tcp", "tcp6") for line in (process / "net" / name).read_text().splitlines()[1:]]
+    return any(f"socket:[{line.split()[9]}]" in inodes for line in lines)

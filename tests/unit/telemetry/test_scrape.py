@@ -1,6 +1,7 @@
 """The metrics' HTTP server: one answer, and nothing that a peer can make grow."""
 
 import asyncio
+import contextlib
 import os
 import pathlib
 import stat
@@ -57,6 +58,7 @@ async def served(tmp_path):
 
     endpoint = Endpoint(bind("unix", tmp_path), text, "text/plain")
     await endpoint.start()
+    state.close = endpoint.close
     yield state
     await endpoint.close()
 
@@ -107,7 +109,10 @@ async def test_one_is_answered_at_a_time_and_the_seventeenth_is_cut(served):
 async def test_silent_peers_hold_up_nobody_and_are_cut_by_close(served):
     silent = [await asyncio.open_unix_connection(served.path) for _ in range(15)]
     assert (await ask(served.path, b"GET /metrics HTTP/1.1\r\n\r\n"))[1] == b"x"
-    for _, writer in silent:
+    await served.close()
+    for reader, writer in silent:
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
         writer.close()
 
 
