@@ -37,7 +37,7 @@ blocks contains hit.block(
 	$"{path.path} is a command history", path.path, "Leave histories alone.",
 ) if {
 	some path in input.call.deletes
-	not _no_history(path)
+	not write.clear(path, "history")
 }
 
 # METADATA
@@ -60,11 +60,6 @@ allowed(path) if {
 allowed(path) if {
 	path.path in {"/workspace", "/tmp", "/var/tmp"}
 	_by_name
-}
-
-_no_history(path) if {
-	is_object(path.classes)
-	not path.classes.history
 }
 
 _whole(path) if path.path in {"/workspace", "/tmp", "/var/tmp"}

@@ -6,6 +6,7 @@ package opensafe.program
 import data.opensafe.command
 import data.opensafe.config
 import data.opensafe.hit
+import data.opensafe.write
 
 # METADATA
 # title: The loader's own settings
@@ -169,7 +170,7 @@ blocks contains hit.block(
 	$"{path.path} makes programs run later", path.path, "Write a script beneath /workspace and run it in this call.",
 ) if {
 	some path in input.call.writes
-	not _passive(path)
+	not write.clear(path, "persistence")
 }
 
 # METADATA
@@ -299,17 +300,7 @@ blocks contains hit.block(
 	$"{path.path} is a command history", path.path, "Leave histories alone.",
 ) if {
 	some path in input.call.writes
-	not _no_history(path)
-}
-
-_passive(path) if {
-	is_object(path.classes)
-	not path.classes.persistence
-}
-
-_no_history(path) if {
-	is_object(path.classes)
-	not path.classes.history
+	not write.clear(path, "history")
 }
 
 _no_pool(host) if host.scheme == null

@@ -33,7 +33,7 @@ blocks contains hit.block(
 	$"{path.path} belongs to version control", path.path, "Use git commands; leave its files alone.",
 ) if {
 	some path in input.call.writes
-	not _clear(path, "vcs")
+	not clear(path, "vcs")
 }
 
 # METADATA
@@ -48,7 +48,7 @@ blocks contains hit.block(
 	$"{path.path} is run at start-up", path.path, "Write a script beneath /workspace and run it by name.",
 ) if {
 	some path in input.call.writes
-	not _clear(path, "rc")
+	not clear(path, "rc")
 }
 
 # METADATA
@@ -98,7 +98,7 @@ reviews contains hit.review(
 	"Put the program beneath /workspace, outside bin directories, and start it by its path.",
 ) if {
 	some path in input.call.writes
-	not _clear(path, "bin")
+	not clear(path, "bin")
 }
 
 # METADATA
@@ -154,13 +154,16 @@ _target(path) if path.classes.stream == true
 
 # By their ends, which no class of paths has: a pattern such as `*.o` would be held to name them.
 _no_entry(path) if {
-	_clear(path, "ci")
+	clear(path, "ci")
 	not endswith(path.path, ".mk")
 	not endswith(path.path, ".code-workspace")
 	not contains(path.path, "/Jenkinsfile.")
 }
 
-_clear(path, class) if {
+# METADATA
+# title: Clear
+# description: The path is known not to be of a class; without its classes nothing is.
+clear(path, class) if {
 	is_object(path.classes)
 	not path.classes[class]
 }
