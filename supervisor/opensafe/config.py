@@ -22,6 +22,7 @@ _METRICS: Final = (
     r"(102[4-9]|10[3-9]\d|1[1-9]\d\d|[2-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])|unix|)\Z"
 )
 
+_Resolver = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}(:\d{1,5})?$")]
 PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 
 
@@ -105,6 +106,20 @@ class AuditSettings(_Section, frozen=True):
     ship_ca: str = ""
 
 
+class EgressSettings(_Section, frozen=True):
+    """The way out of sandboxes (docs/egress.md); without `enabled` there is none. `user` owns Envoy.
+
+    links: IPv4 network out of which each sandbox gets a /31. uplink: the /30 between host and gateway. resolvers: whom
+    allowed names are asked of, an IPv4 address with or without a port; none: those of /etc/resolv.conf.
+    """
+
+    enabled: bool = False
+    user: str = "opensafe-egress"
+    links: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/([89]|1\d|2[0-8])$")] = "10.201.0.0/16"
+    uplink: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/30$")] = "10.202.0.0/30"
+    resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
+
+
 class Service(_Section, frozen=True):
     """Life of the daemon. `user` owns the front and the egress helper."""
 
@@ -132,6 +147,7 @@ class Config(_Section, frozen=True):
     caps: Caps = Caps()
     policy: PolicySettings = PolicySettings()
     audit: AuditSettings = AuditSettings()
+    egress: EgressSettings = EgressSettings()
     telemetry: Telemetry = Telemetry()
     pool: tuple[PoolSettings, ...] = ()
     principals: dict[PrincipalName, PrincipalSettings] = msgspec.field(
