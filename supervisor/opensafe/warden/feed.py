@@ -14,6 +14,7 @@ import msgspec
 
 from opensafe.model.breach import Breach
 from opensafe.model.calls import Principal
+from opensafe.model.policy_input import BudgetInput, SessionInput
 
 from .protocol import Counts, Id
 
@@ -32,7 +33,8 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call that runs or is about to: on which decision, for whom, and which files it may execute.
 
-    programs: resolved paths, or None for any. pid: of its runner in the guest, 0 before it is known.
+    programs: resolved paths, or None for any. pid: of its runner in the guest, 0 before it is known. network: the host
+    names that its grant covers; session, budget: as its decision saw them.
     """
 
     exec_id: Id
@@ -47,18 +49,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     profile: str
     programs: tuple[str, ...] | None
     pid: int = 0
+    network: tuple[str, ...] = ()
+    session: SessionInput | None = None
+    budget: BudgetInput = BudgetInput()
 
 
 class Watch(_Message, frozen=True):
     """Read the reports of this sandbox, whose socket comes with the message.
 
     container: the id by which its sentry reports. calls, processes (id, parent): what there is already, where an
-    earlier helper watched it.
+    earlier helper watched it. address: from which it speaks to the gateway, "" where it has no way out.
     """
 
     sandbox_id: Id
     container: Id
     template: str
+    address: str = ""
     calls: tuple[Call, ...] = ()
     processes: tuple[tuple[int, int], ...] = ()
 
@@ -85,6 +91,13 @@ class Withdrawn(_Message, frozen=True):
     exec_id: Id
 
 
+class Left(_Message, frozen=True):
+    """Nothing of the call runs any more: what it was granted is closed. Its last reports may still wait."""
+
+    sandbox_id: Id
+    exec_id: Id
+
+
 class Renamed(_Message, frozen=True):
     """The sandbox was claimed from the pool and has this id now. Its sentry reports as before."""
 
@@ -104,7 +117,7 @@ class Ping(_Message, frozen=True):
     number: int
 
 
-Told = Watch | Expect | Bound | Withdrawn | Renamed | Unwatch | Ping
+Told = Watch | Expect | Bound | Withdrawn | Left | Renamed | Unwatch | Ping
 
 
 class Found(_Message, frozen=True):
