@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .. import errors
+from ..model.connection import Connection
 from ..model.sandbox import Launch, SandboxSpec, Terminal, User
 from . import protocol, wire
 
@@ -27,7 +28,7 @@ class WardenClient:
     def __init__(self, end: socket.socket) -> None:
         self._channel = wire.Channel(end)
         self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
-        self._passed: dict[int, int] = {}
+        self._passed: dict[int, tuple[int, ...]] = {}
         #: Ends of programs that were started here, by exec id, until somebody has waited for them.
         self._ends: dict[str, asyncio.Future[protocol.Ended]] = {}
         self._last = 0
@@ -177,6 +178,36 @@ class WardenClient:
         request = protocol.NextBreach(request=self.next_request(), after=after)
         return _expect(await self.call(request), protocol.BreachFound)
 
+    async def open_gateway(self) -> tuple[protocol.GatewayOpened, tuple[socket.socket, ...]]:
+        """The gateway's sockets, the caller's to close: guests' DNS by UDP and TCP, Envoy's DNS.
+
+        Raises NotFound where there is no way out, Unavailable.
+        """
+        request = protocol.OpenGateway(request=self.next_request())
+        opened = _expect(await self.call(request), protocol.GatewayOpened)
+        passed = self._passed.pop(request.request, ())
+        if len(passed) != wire.MAX_DESCRIPTORS:
+            wire.close_all(passed)
+            raise errors.Unavailable("the warden passed no sockets, or there was no room for them")
+        return opened, tuple(socket.socket(fileno=one) for one in passed)
+
+    async def vet(self, addresses: Sequence[str], seconds: int) -> None:
+        """Let Envoy dial these addresses for so long. Raises InvalidArgument where one is not global."""
+        await self.call(protocol.Vet(request=self.next_request(), addresses=tuple(addresses), seconds=seconds))
+
+    async def cut(self, address: str, port: int | None = None) -> None:
+        """End the connections that a sandbox's address has to the gateway, or the one from this port."""
+        await self.call(protocol.Cut(request=self.next_request(), address=address, port=port))
+
+    async def report(self, connections: Sequence[Connection]) -> None:
+        """Have connections put on record. Raises LimitExceeded: the front is behind, say it later."""
+        await self.call(protocol.Report(request=self.next_request(), connections=tuple(connections)))
+
+    async def next_connections(self, after: int) -> protocol.ConnectionsTold:
+        """What the helper reported with a number above `after`; those up to it are on record."""
+        request = protocol.NextConnections(request=self.next_request(), after=after)
+        return _expect(await self.call(request), protocol.ConnectionsTold)
+
     async def ask_helper(self, digest: str, *, swap: bool) -> None:
         """Let the helper prepare a bundle, or serve by it. Raises BundleRefused, Unavailable."""
         await self.call(protocol.AskHelper(request=self.next_request(), digest=digest, swap=swap))
@@ -193,9 +224,11 @@ class WardenClient:
         """
         request = protocol.NextSegment(request=self.next_request())
         number = _expect(await self.call(request), protocol.SegmentBegun).number
-        if request.request not in self._passed:
+        passed = self._passed.pop(request.request, ())
+        if len(passed) != 1:
+            wire.close_all(passed)
             raise errors.Unavailable("the warden passed no descriptor, or there was no room for one", value=number)
-        return number, self._passed.pop(request.request)
+        return number, passed[0]
 
     async def serving(self) -> str:
         """Say that the front serves; why nothing starts at the moment, or ""."""
@@ -212,8 +245,8 @@ class WardenClient:
                         self._ends[answer.exec_id].set_result(answer)
                     answered = self._waiting.get(answer.request)
                     if answered is not None and not answered.done():
-                        if isinstance(answer, protocol.SegmentBegun) and packet.descriptors:
-                            self._passed[answer.request] = packet.descriptors.pop()
+                        if isinstance(answer, protocol.PASSING):
+                            self._passed[answer.request] = packet.take()
                         if isinstance(answer, protocol.Started):
                             # Now: the end may follow before whoever waits for this gets to run.
                             self._ends[answer.exec_id] = asyncio.get_running_loop().create_future()
@@ -224,7 +257,7 @@ class WardenClient:
             # Nobody awaits this task: the waiting ones are told below.
             return
         finally:
-            wire.close_all(tuple(self._passed.values()))
+            wire.close_all([one for passed in self._passed.values() for one in passed])
             self._ended = True
             unanswered: tuple[asyncio.Future[Any], ...] = (*self._waiting.values(), *self._ends.values())
             for one in unanswered:

@@ -11,6 +11,7 @@ import msgspec
 from ..errors import AuditError, WardenRefused
 from ..model.calls import Principal
 from ..model.canonical import leaf_hash
+from ..model.policy_input import BudgetInput, SessionInput
 from ..model.sandbox import Launch
 from . import feed
 from .checkpoints import Checkpoints
@@ -29,6 +30,7 @@ class Subject(Protocol):
 
 
 class _Grant(msgspec.Struct, frozen=True):
+    network: tuple[str, ...] = ()
     programs: str | tuple[str, ...] = ()
     users: tuple[str, ...] = ()
 
@@ -43,14 +45,11 @@ class _Call(msgspec.Struct, frozen=True):
     digest: str = ""
 
 
-class _Session(msgspec.Struct, frozen=True):
-    agent: str = ""
-
-
 class _Asked(msgspec.Struct, frozen=True):
     call: _Call = _Call()
-    session: _Session = _Session()
+    session: SessionInput = SessionInput(id="")
     principal: Principal = Principal(name="")
+    budget: BudgetInput = BudgetInput()
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -79,6 +78,9 @@ class Decided(msgspec.Struct, frozen=True):
             agent=self.input.session.agent,
             profile=launch.profile,
             programs=programs,
+            network=self.result.grant.network,
+            session=self.input.session,
+            budget=self.input.budget,
         )
 
 

@@ -15,6 +15,10 @@ Why each operation is safe to offer to a front under an attacker's control:
 - NextBreach  tells what the monitor found.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
 - NextStep  (helper) hears what the front asked and answers it.
+- OpenGateway  (helper) hands over the sockets on which guests' and Envoy's questions arrive, and nothing that dials.
+- Vet  (helper) lets Envoy dial addresses, and takes only global ones; that of a name nobody was granted serves nobody.
+- Cut  (helper) ends connections of sandboxes, and of nobody else.
+- Report  (helper) tells of connections what the front puts on record; NextConnections hears it.
 - NextSegment  is refused as long as the last segment of the audit log is not full.
 - Status  reads. Serving  says that the front is alive; a lie about it costs availability.
 
@@ -28,6 +32,7 @@ import msgspec
 
 from opensafe.model.breach import Breach
 from opensafe.model.chain import MAX_LINE
+from opensafe.model.connection import Connection
 from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal, User
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
@@ -40,6 +45,7 @@ REFUSES: Final = 78
 
 Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 Id = Annotated[str, msgspec.Meta(pattern=r"^(sb|exec)-[0-9a-f]{20}$")]
+Address = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}$")]
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=True):
@@ -184,6 +190,36 @@ class NextStep(_Message, frozen=True):
     error: Annotated[str, msgspec.Meta(max_length=4096)] = ""
 
 
+class OpenGateway(_Message, frozen=True):
+    """Answer: GatewayOpened."""
+
+
+class Vet(_Message, frozen=True):
+    """Let Envoy dial these IPv4 addresses for so long. Answer: Done; InvalidArgument where one is not global."""
+
+    addresses: Annotated[tuple[Address, ...], msgspec.Meta(min_length=1, max_length=32)]
+    seconds: Annotated[int, msgspec.Meta(ge=1, le=3600)]
+
+
+class Cut(_Message, frozen=True):
+    """End the connections that a sandbox's address has to the gateway, or the one from this port. Answer: Done."""
+
+    address: Address
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+
+
+class Report(_Message, frozen=True):
+    """What became of connections and DNS questions, for the record. Answer: Done, or LimitExceeded: say it later."""
+
+    connections: Annotated[tuple[Connection, ...], msgspec.Meta(min_length=1, max_length=128)]
+
+
+class NextConnections(_Message, frozen=True):
+    """Answer, when there are some with a number above `after`: ConnectionsTold. Those up to `after` are on record."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)]
+
+
 Request = (
     CreateSandbox
     | FindImage
@@ -204,9 +240,14 @@ Request = (
     | AskHelper
     | NextSegment
     | NextStep
+    | OpenGateway
+    | Vet
+    | Cut
+    | Report
+    | NextConnections
 )
 #: Requests that may have no end: given up with their connection.
-WAITING: Final = (AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep)
+WAITING: Final = (AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep, NextConnections)
 
 
 class Done(_Message, frozen=True):
@@ -384,6 +425,27 @@ class BundleStep(_Message, frozen=True):
     swap: bool
 
 
+class GatewayOpened(_Message, frozen=True):
+    """Descriptors: guests' DNS by UDP and by TCP, Envoy's DNS. authz: path of the socket on which Envoy asks.
+
+    networks: IPv4 networks that count as global beside those that are.
+    """
+
+    authz: str
+    networks: tuple[str, ...] = ()
+
+
+class ConnectionsTold(_Message, frozen=True):
+    """Connections by the number of the last, oldest first. There may be more after it."""
+
+    number: int
+    connections: tuple[Connection, ...]
+
+
+#: Answers that descriptors come with.
+PASSING: Final = (SegmentBegun, GatewayOpened)
+
+
 class Failed(_Message, frozen=True):
     """The operation was refused or failed: `reason` is an error class's `reason` in errors.py."""
 
@@ -409,5 +471,7 @@ Answer = (
     | BundleOffered
     | BreachFound
     | BundleStep
+    | GatewayOpened
+    | ConnectionsTold
     | Failed
 )

@@ -22,7 +22,9 @@ _decoder = msgspec.msgpack.Decoder(protocol.Request)
 _encoder = msgspec.msgpack.Encoder()
 
 #: What the egress helper may ask.
-HELPER: Final = frozenset({protocol.NextStep, protocol.Status})
+HELPER: Final = frozenset(
+    {protocol.Cut, protocol.NextStep, protocol.OpenGateway, protocol.Report, protocol.Status, protocol.Vet}
+)
 #: What the front may ask.
 FRONT: Final = frozenset(
     {
@@ -36,6 +38,7 @@ FRONT: Final = frozenset(
         protocol.Kill,
         protocol.ListSandboxes,
         protocol.NextBreach,
+        protocol.NextConnections,
         protocol.NextSegment,
         protocol.PauseSandbox,
         protocol.Resize,
@@ -51,9 +54,8 @@ FRONT: Final = frozenset(
 class Operations(Protocol):
     """What the requests do: warden.py."""
 
-    @property
-    def audit(self) -> int:
-        """The descriptor that goes with SegmentBegun."""
+    def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
+        """The descriptors that go with the answer; they stay the warden's."""
 
     async def answer(self, request: protocol.Request, descriptors: list[int]) -> protocol.Answer:
         """The answer. Raises OpenSafeError. The descriptors stay the caller's."""
@@ -142,8 +144,7 @@ class Connection:
 
     async def _answer(self, answer: protocol.Answer) -> None:
         try:
-            passed = (self._operations.audit,) if isinstance(answer, protocol.SegmentBegun) else ()
-            await self._channel.send(_encoder.encode(answer), passed)
+            await self._channel.send(_encoder.encode(answer), self._operations.passed(answer))
         except wire.ConnectionEndedError:
             # The reader sees the same and ends the connection.
             return

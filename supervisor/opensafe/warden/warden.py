@@ -33,7 +33,7 @@ from typing import Final, Self
 import msgspec
 
 from ..config import Config
-from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, NoWarmSandbox, StartError
+from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, NotFound, NoWarmSandbox, StartError
 from ..model.sandbox import SandboxSpec
 from . import children, protocol, selftest, server, wire
 from .bundles import Bundles
@@ -119,6 +119,10 @@ class Warden:
         """The descriptor that a front gets for its audit records."""
         return self._segments.writer
 
+    def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
+        """See server.Operations."""
+        return (self.audit,) if isinstance(answer, protocol.SegmentBegun) else ()
+
     async def serve(self) -> None:
         """Keep the children alive until this is cancelled."""
         if self._children is None:
@@ -194,6 +198,14 @@ class Warden:
             case protocol.NextBreach():
                 found, breach = await self._monitor.breaches.next(request.after)
                 return protocol.BreachFound(request=number, number=found, breach=breach)
+            case (
+                protocol.OpenGateway()
+                | protocol.Vet()
+                | protocol.Cut()
+                | protocol.Report()
+                | protocol.NextConnections()
+            ):
+                raise NotFound("sandboxes have no way out", remedy="Set egress.enabled.")
             case protocol.NextStep():
                 step = await self._bundles.mailbox.next(request.finished, request.error)
                 return msgspec.structs.replace(step, request=number)

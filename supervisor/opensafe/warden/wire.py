@@ -15,7 +15,7 @@ from typing import Final
 from .protocol import MAX_PACKET
 from .waiting import readable, settle
 
-#: stdin, stdout, stderr of Start.
+#: stdin, stdout, stderr of Start; three sockets of GatewayOpened.
 MAX_DESCRIPTORS: Final = 3
 _INT: Final = array.array("i").itemsize
 _SO_SNDBUFFORCE: Final = 32
@@ -35,6 +35,11 @@ class Packet:
         self.data = data
         self.descriptors = descriptors
         self.short = short
+
+    def take(self) -> tuple[int, ...]:
+        """The descriptors, which are the caller's now."""
+        taken, self.descriptors = tuple(self.descriptors), []
+        return taken
 
     def close(self) -> None:
         """Close the descriptors."""
