@@ -12,10 +12,10 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One verdict of `gate/egress`, or (state `ended`, `cut`) the end of what one had allowed.
 
     time_us: UTC microseconds. state: allowed, refused, ended, cut. decision_id, call_id, exec_id, session_id,
-    principal, trace_id: of the call whose grant it came under, "" where none lives there. layer: dns, tls, http or tcp. name: as
-    it was judged. address: the one dialled, "" where none is known. rules: ids that decided. reason: in words, of a
-    refusal. method: where it is seen. sent, received: bytes, of what has ended. count: how many equal refusals it
-    stands for. revision: of the bundle that judged.
+    principal, trace_id: of the call whose grant it came under, "" where none lives there. layer: dns, tls, http or
+    tcp. name: as it was judged. address: the one dialled, "" where none is known. rules: ids that decided. reason: in
+    words, of a refusal. method: where it is seen. sent, received: bytes, of what has ended. count: how many equal
+    refusals it stands for. revision: of the bundle that judged.
     """
 
     time_us: int

@@ -22,7 +22,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 - NextSegment  is refused as long as the last segment of the audit log is not full.
 - Status  reads. Serving  says that the front is alive; a lie about it costs availability.
 
-Nothing here can name a host path, an OCI field, a flag, an address or another process.
+Nothing here can name a host path, an OCI field, a flag, an address that is not global, or another process.
 """
 
 import signal
