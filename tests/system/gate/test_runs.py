@@ -71,7 +71,7 @@ async def test_G51_a_client_that_goes_away_ends_its_call(daemon, agent, session,
     await call.aclose()
     result = await agent.run_call(session, sandbox, "gone", "Bash", arguments)
     assert result.outcome.kind is OutcomeKind.CANCELLED
-    assert daemon.guest_processes(sandbox) == ["init"]
+    assert not {"bash", "sleep"} & set(daemon.guest_processes(sandbox))
 
 
 async def test_R15_a_call_after_a_timeout_works(agent, session, sandbox):
