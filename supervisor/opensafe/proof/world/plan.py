@@ -1,0 +1,95 @@
+"""Who is where in the world: addresses, names, ports. All of it is documentation space or a trap.
+
+A trap is an address that no sandbox may reach under any name. It answers, so that a mistake is seen and not timed out.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Final
+
+#: Any address of it is served, so that a probe may have one for itself.
+NETWORK: Final = "198.51.100.0/24"
+ALLOWED: Final = "198.51.100.10"
+DENIED: Final = "198.51.100.20"
+RESOLVER: Final = "198.51.100.53"
+#: In NETWORK, but nobody answers: what is sent there is dropped without a word.
+SILENT: Final = "198.51.100.250"
+PRIVATE: Final = "10.9.9.9"
+METADATA: Final = ("169.254.169.254", "169.254.170.2", "100.100.100.200")
+TRAPS: Final = (PRIVATE, *METADATA)
+
+NETWORK6: Final = "2001:db8:51::/64"
+ALLOWED6: Final = "2001:db8:51::10"
+
+#: The link to the host, and the one to the plain namespace.
+HOST, WORLD = "203.0.113.1", "203.0.113.2"
+PLAIN_GATEWAY, PLAIN = "203.0.113.5", "203.0.113.6"
+HOST6, WORLD6 = "2001:db8:52::1", "2001:db8:52::2"
+PLAIN_GATEWAY6, PLAIN6 = "2001:db8:53::1", "2001:db8:53::2"
+
+HTTP, TLS, DNS = 80, 443, 53
+#: The server speaks first.
+BANNER: Final = 9001
+BANNER_TEXT: Final = b"220 world.test ready\r\n"
+#: TLS here as well.
+MORE_TLS: Final = (853, 8443)
+#: What is sent here is read and written down.
+SINKS: Final = (22, 25, 6379, 15001, 9901)
+UDP_SINKS: Final = (123, 443, 9999)
+
+#: How long an answer may be kept.
+TTL_S: Final = 5
+
+_ANY: Final = re.compile(r"(?:^|\.)ip-(\d{1,3})-(\d{1,3})-(\d{1,3})-(\d{1,3})\.test$")
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "allowed.test": (ALLOWED,),
+    "git.test": (ALLOWED,),
+    "pypi.test": (ALLOWED,),
+    "notallowed.test": (DENIED,),
+    "denied.test": (DENIED,),
+    "private.test": (PRIVATE,),
+    "metadata.test": METADATA[:1],
+    "loopback.test": ("127.0.0.1",),
+    "mixed.test": (ALLOWED, PRIVATE),
+    "mixed-dead.test": (SILENT, PRIVATE),
+}
+#: Answered by each in turn: first the good address, then the trap.
+_TURNS: Final[dict[str, tuple[str, ...]]] = {"rebind.test": (ALLOWED, PRIVATE)}
+#: Names that stand for another one.
+ALIASES: Final = {"alias-private.test": "private.test", "alias.test": "allowed.test"}
+
+
+def addresses(name: str, turn: int) -> tuple[str, ...]:
+    """IPv4 addresses of a lower-case name without trailing dot; none where there is no such name.
+
+    turn: how often it was asked for before. `ip-A-B-C-D.test` has the address A.B.C.D, and labels may stand before any
+    name.
+    """
+    if found := _ANY.search(name):
+        address = ".".join(found.groups())
+        return (address,) if _is_address(address) else ()
+    for candidate in _above(name):
+        if turns := _TURNS.get(candidate):
+            return (turns[turn % len(turns)],)
+        if fixed := _NAMES.get(candidate):
+            return fixed
+    return ()
+
+
+def address6(name: str) -> str:
+    """The IPv6 address of a name; "" where it has none."""
+    return ALLOWED6 if name in ("allowed.test", "six.test") else ""
+
+
+def _above(name: str) -> Iterator[str]:
+    labels = name.split(".")
+    yield from (".".join(labels[start:]) for start in range(len(labels) - 1))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
