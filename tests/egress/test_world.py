@@ -67,7 +67,7 @@ async def test_every_question_is_on_record_over_both_transports(world):
         ("allowed.test", {plan.ALLOWED}),
         ("private.test", {plan.PRIVATE}),
         ("alias-private.test", {plan.PRIVATE}),
-        ("mixed.test", {plan.ALLOWED, plan.PRIVATE}),
+        ("mixed-10-9-9-9.trap.test", {plan.ALLOWED, plan.PRIVATE}),
         ("x.ip-198-51-100-77.test", {"198.51.100.77"}),
     ],
 )
@@ -77,7 +77,7 @@ async def test_names_have_the_addresses_of_the_plan(world, name, addresses):
 
 
 async def test_a_name_that_rebinds_has_another_address_the_second_time(world):
-    program = "import socket; print(socket.gethostbyname('rebind.test'))"
+    program = "import socket; print(socket.gethostbyname('rebind-10-9-9-9.trap.test'))"
     assert [(await python(world, program)).strip() for _ in range(2)] == [plan.ALLOWED, plan.PRIVATE]
 
 
@@ -85,7 +85,7 @@ async def test_a_name_that_is_not_there_is_not_found(world):
     assert (await world.plain(["curl", "-sS", "http://nowhere.invalid/"])).returncode == 6
 
 
-@pytest.mark.parametrize("address", [*plan.TRAPS, "198.51.100.99"])
+@pytest.mark.parametrize("address", [plan.PRIVATE, "10.9.9.77", *plan.METADATA, "198.51.100.99"])
 async def test_traps_and_every_address_of_the_network_answer(world, address):
     assert await curl(world, f"http://{address}/hello") == b"hello from the world\n"
     await world.until(lambda event: event.kind is Kind.ACCEPT and event.address == address)

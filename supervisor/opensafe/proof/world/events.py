@@ -35,13 +35,14 @@ class Kind(enum.StrEnum):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a server saw. source and target: ADDRESS:PORT of client and server.
+    """One thing that a server saw. at_us: UTC microseconds. source and target: ADDRESS:PORT of client and server.
 
     name: the SNI of a HELLO ("" without), the Host of a REQUEST as it was sent, the name of a QUESTION. data: what was
     read, cut at DATA_MAX; of a REQUEST its request line. size: how much it was before; of CLOSED how much was read over
     the whole connection. transport: tcp or udp.
     """
 
+    at_us: int
     kind: Kind
     source: str
     target: str
@@ -49,6 +50,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     data: bytes = b""
     size: int = 0
+
+    @property
+    def client(self) -> str:
+        """The client's address, without its port."""
+        return self.source.rpartition(":")[0]
 
     @property
     def address(self) -> str:

@@ -4,7 +4,10 @@ Only what this makes is touched: two veth pairs, the addresses and routes on the
 The pair to the host carries a random name there; routes go with their link, and a link with either namespace.
 """
 
+import contextlib
 import pathlib
+import re
+import secrets
 import socket
 from typing import Final
 
@@ -18,14 +21,31 @@ from . import plan
 #: Their names within the world.
 TO_HOST, TO_PLAIN = "host", "plain"
 
+_NAME: Final = re.compile(r"ow[0-9a-f]{8}")
 _LOOPBACK: Final = 1
 _LOCAL_TABLE: Final = 255
 _TYPE_LOCAL, _TYPE_BLACKHOLE = 2, 6
 _SCOPE_HOST: Final = 254
 _NO_DAD: Final = 0x02
-_TRAPS: Final = tuple(f"{address}/32" for address in plan.TRAPS)
-#: What the host sends to the world. The whole of NETWORK: a probe may have an address for itself.
-ROUTED: Final = (plan.NETWORK, *_TRAPS)
+#: What the host sends to the world. Whole networks: a probe may have an address for itself.
+ROUTED: Final = (plan.NETWORK, *plan.TRAPS)
+
+
+def new_name() -> str:
+    """For the link's end on the host."""
+    return f"ow{secrets.token_hex(4)}"
+
+
+async def sweep() -> None:
+    """Remove links that worlds left which were killed. Only for who holds the lock: it takes every world's.
+
+    The kernel does so by itself, but some time after the last process of the namespace has ended.
+    """
+    async with AsyncIPRoute() as host:
+        for link in [link async for link in await host.get_links()]:
+            if _NAME.fullmatch(link.get("ifname")):
+                with contextlib.suppress(NetlinkError):  # it went by itself just now
+                    await host.link("del", index=link["index"])
 
 
 async def join(host_name: str, world: int, plain: int) -> None:

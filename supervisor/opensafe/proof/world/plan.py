@@ -16,8 +16,10 @@ RESOLVER: Final = "198.51.100.53"
 #: In NETWORK, but nobody answers: what is sent there is dropped without a word.
 SILENT: Final = "198.51.100.250"
 PRIVATE: Final = "10.9.9.9"
+PRIVATE_NETWORK: Final = "10.9.9.0/24"
 METADATA: Final = ("169.254.169.254", "169.254.170.2", "100.100.100.200")
-TRAPS: Final = (PRIVATE, *METADATA)
+#: What no filter may take for public.
+TRAPS: Final = (PRIVATE_NETWORK, *(f"{address}/32" for address in METADATA))
 
 NETWORK6: Final = "2001:db8:51::/64"
 ALLOWED6: Final = "2001:db8:51::10"
@@ -41,21 +43,20 @@ UDP_SINKS: Final = (123, 443, 9999)
 #: How long an answer may be kept.
 TTL_S: Final = 5
 
-_ANY: Final = re.compile(r"(?:^|\.)ip-(\d{1,3})-(\d{1,3})-(\d{1,3})-(\d{1,3})\.test$")
-_NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "allowed.test": (ALLOWED,),
-    "git.test": (ALLOWED,),
-    "pypi.test": (ALLOWED,),
-    "notallowed.test": (DENIED,),
-    "denied.test": (DENIED,),
-    "private.test": (PRIVATE,),
-    "metadata.test": METADATA[:1],
-    "loopback.test": ("127.0.0.1",),
-    "mixed.test": (ALLOWED, PRIVATE),
-    "mixed-dead.test": (SILENT, PRIVATE),
+#: An address in a name, and how the name has it: alone, beside a good one, behind one that is silent, or later.
+_SPELT: Final = re.compile(
+    r"(?:^|\.)(ip|mixed|dead|rebind)-(\d{1,3})-(\d{1,3})-(\d{1,3})-(\d{1,3})(?:\.[a-z-]+)*\.test$"
+)
+_NAMES: Final[dict[str, str]] = {
+    "allowed.test": ALLOWED,
+    "git.test": ALLOWED,
+    "pypi.test": ALLOWED,
+    "notallowed.test": DENIED,
+    "denied.test": DENIED,
+    "private.test": PRIVATE,
+    "metadata.test": METADATA[0],
+    "loopback.test": "127.0.0.1",
 }
-#: Answered by each in turn: first the good address, then the trap.
-_TURNS: Final[dict[str, tuple[str, ...]]] = {"rebind.test": (ALLOWED, PRIVATE)}
 #: Names that stand for another one.
 ALIASES: Final = {"alias-private.test": "private.test", "alias.test": "allowed.test"}
 
@@ -63,18 +64,19 @@ ALIASES: Final = {"alias-private.test": "private.test", "alias.test": "allowed.t
 def addresses(name: str, turn: int) -> tuple[str, ...]:
     """IPv4 addresses of a lower-case name without trailing dot; none where there is no such name.
 
-    turn: how often it was asked for before. `ip-A-B-C-D.test` has the address A.B.C.D, and labels may stand before any
-    name.
+    turn: how often it was asked for before. `KIND-A-B-C-D.….test` has the address A.B.C.D: `ip` alone, `mixed` beside
+    ALLOWED, `dead` behind SILENT, `rebind` in turn with ALLOWED. Labels may stand before any name.
     """
-    if found := _ANY.search(name):
-        address = ".".join(found.groups())
-        return (address,) if _is_address(address) else ()
-    for candidate in _above(name):
-        if turns := _TURNS.get(candidate):
-            return (turns[turn % len(turns)],)
-        if fixed := _NAMES.get(candidate):
-            return fixed
-    return ()
+    if found := _SPELT.search(name):
+        kind, *numbers = found.groups()
+        return _spelt(kind, ".".join(numbers), turn)
+    fixed = next((_NAMES[candidate] for candidate in _above(name) if candidate in _NAMES), "")
+    return (fixed,) if fixed else ()
+
+
+def spell(address: str, kind: str = "ip") -> str:
+    """The label that stands for an address."""
+    return f"{kind}-{address.replace('.', '-')}"
 
 
 def address6(name: str) -> str:
@@ -87,9 +89,17 @@ def _above(name: str) -> Iterator[str]:
     yield from (".".join(labels[start:]) for start in range(len(labels) - 1))
 
 
-def _is_address(text: str) -> bool:
+def _spelt(kind: str, address: str, turn: int) -> tuple[str, ...]:
     try:
-        ipaddress.IPv4Address(text)
+        ipaddress.IPv4Address(address)
     except ValueError:
-        return False
-    return True
+        return ()
+    match kind:
+        case "mixed":
+            return (ALLOWED, address)
+        case "dead":
+            return (SILENT, address)
+        case "rebind":
+            return (address if turn % 2 else ALLOWED,)
+        case _:
+            return (address,)

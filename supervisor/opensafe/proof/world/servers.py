@@ -15,6 +15,7 @@ import socket
 import ssl
 import struct
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, SupportsIndex
 
@@ -71,7 +72,15 @@ class Connection:
     def tell(self, kind: Kind, data: bytes = b"", *, name: str = "", size: int = 0) -> None:
         """Put something on record of it."""
         cut = data[:DATA_MAX]
-        event = Event(kind=kind, source=self.source, target=self.target, name=name, data=cut, size=size or len(data))
+        event = Event(
+            at_us=time.time_ns() // 1000,
+            kind=kind,
+            source=self.source,
+            target=self.target,
+            name=name,
+            data=cut,
+            size=size or len(data),
+        )
         tell(control.Seen(event))
 
     async def open(self, tls: ssl.SSLContext | None = None) -> None:
@@ -200,7 +209,14 @@ class Servers:
 
         def told(kind: Kind, name: str = "") -> None:
             event = Event(
-                kind=kind, source=_text(peer), target=target, transport="udp", name=name, data=data, size=len(data)
+                at_us=time.time_ns() // 1000,
+                kind=kind,
+                source=_text(peer),
+                target=target,
+                transport="udp",
+                name=name,
+                data=data,
+                size=len(data),
             )
             tell(control.Seen(event))
 

@@ -11,7 +11,6 @@ Its two children end with their stdin, so nothing outlives the process that open
 import asyncio
 import contextlib
 import pathlib
-import secrets
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -68,7 +67,7 @@ class World:
 
         Raises HostUnsuitable: no root, addresses in use, a server that does not start, or something left at the end.
         """
-        name = f"ow{secrets.token_hex(4)}"
+        name = links.new_name()
         with tempfile.TemporaryDirectory(prefix="opensafe-world-") as path:
             directory = pathlib.Path(path)
             try:
@@ -86,6 +85,7 @@ class World:
                     assert plain.stdout is not None  # noqa: S101 - it was asked for
                     await plain.stdout.readline()
                     stack.push_async_callback(links.part, name)
+                    await links.sweep()
                     await links.join(name, servers.pid, plain.pid)
                     await world._begin()
                     yield world
