@@ -1,0 +1,213 @@
+"""Envoy asks here before it dials, and tells here what became of it (ext_authz and access logs, both v3).
+
+One gRPC server on a unix socket that Envoy's group may open. Envoy gives an answer one second and takes silence for no,
+so nothing here may raise or wait: a check is answered in the turn of the loop that reads it, and entered as open in the
+same one. What is in a check came from a guest: what is not well-formed is judged, which puts it on record, and refused
+whatever the verdict is.
+"""
+
+import contextlib
+import ipaddress
+import os
+import pathlib
+import re
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, cast
+
+import grpc
+import structlog
+from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
+from envoy.service.auth.v3 import attribute_context_pb2, external_auth_pb2, external_auth_pb2_grpc
+
+from opensafe.errors import LimitExceeded
+from opensafe.warden.feed import Call
+
+from .accesslog import Log
+from .accounting import Accounting
+from .connections import Connections, Judge
+from .judge import Answer, Question
+
+_MODE: Final = 0o660
+#: With all headers of a request, whose limit in Envoy is 60 KiB.
+_MESSAGE: Final = 1 << 20
+_CHECKS: Final = 1024
+#: Seconds of Envoy's deadline that must be left, or it has given up before the answer is there.
+_LEFT_S: Final = 0.05
+_HTTP, _HTTPS = 80, 443
+_NAME, _METHOD, _PATH = 512, 32, 2048
+_WHY: Final = 1024
+_LATE: Final = "egress: the answer would come too late. Try again."
+#: google.rpc.Code
+_OK, _PERMISSION_DENIED = 0, 7
+_FORBIDDEN: Final = 403
+_UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]")
+_HOST: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,254})(:(?P<port>[0-9]{1,5}))?", re.ASCII)
+#: A last label that WHATWG's URL standard reads as part of an IPv4 address.
+_NUMBER: Final = re.compile(r"(.*\.)?(\d+|0[xX][0-9A-Fa-f]*)\.?", re.ASCII)
+
+_log = structlog.get_logger()
+
+
+class Authorizer:
+    """The server. `start` binds, `stop` ends."""
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        judge: Judge,
+        connections: Connections,
+        accounting: Accounting,
+        call_at: Callable[[str], Call | None],
+        *,
+        gid: int | None = None,
+    ) -> None:
+        """path: of the socket. call_at: the call that has the grant at a source address. gid: of Envoy."""
+        self._path = path
+        self._gid = gid
+        self._judge = judge
+        self._connections = connections
+        self._accounting = accounting
+        self._call_at = call_at
+        self._log = Log(judge, connections, accounting, call_at)
+        self._server = grpc.aio.server(
+            maximum_concurrent_rpcs=_CHECKS,
+            options=[("grpc.max_receive_message_length", _MESSAGE), ("grpc.so_reuseport", 0)],
+        )
+
+    async def start(self) -> None:
+        """Bind and serve. Raises OSError where the socket can't be made or given to Envoy's group."""
+        external_auth_pb2_grpc.add_AuthorizationServicer_to_server(self, self._server)
+        als_pb2_grpc.add_AccessLogServiceServicer_to_server(self, self._server)
+        self._path.unlink(missing_ok=True)
+        mask = os.umask(0o777 & ~_MODE)
+        try:
+            self._server.add_insecure_port(f"unix:{urllib.parse.quote(str(self._path))}")
+        except RuntimeError as problem:
+            raise OSError(f"{self._path}: no socket to ask at could be made: {problem}") from None
+        finally:
+            os.umask(mask)
+        if self._gid is not None:
+            os.chown(self._path, -1, self._gid)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """End at once: Envoy refuses from here on."""
+        await self._server.stop(None)
+        self._path.unlink(missing_ok=True)
+
+    async def Check(  # noqa: N802 - Envoy's name
+        self, request: external_auth_pb2.CheckRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> external_auth_pb2.CheckResponse:
+        """envoy.service.auth.v3.Authorization.Check"""
+        http = False
+        try:
+            http = request.attributes.request.HasField("http")
+            left = cast("float | None", context.time_remaining())  # None without a deadline, whatever the stubs say
+            why = _LATE if left is not None and left < _LEFT_S else self._check(request)
+        except Exception:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
+            _log.exception("a check failed")
+            why = "egress: the request could not be judged. Report it to the operator."
+        return _answer(why, http=http)
+
+    async def StreamAccessLogs(  # noqa: N802 - Envoy's name
+        self,
+        messages: AsyncIterator[als_pb2.StreamAccessLogsMessage],
+        context: grpc.aio.ServicerContext[Any, Any],  # noqa: ARG002 - gRPC passes it
+    ) -> als_pb2.StreamAccessLogsResponse:
+        """envoy.service.accesslog.v3.AccessLogService.StreamAccessLogs"""
+        await self._log.follow(messages)
+        return als_pb2.StreamAccessLogsResponse()
+
+    def _check(self, request: external_auth_pb2.CheckRequest) -> str:
+        attributes = request.attributes
+        peer = attributes.source.address.socket_address
+        source = (peer.address, peer.port_value)
+        if not peer.address or not peer.port_value:
+            return "egress: the source is not known."
+        if attributes.request.HasField("http"):
+            question, wrong = _http(source[0], attributes.request.http)
+        else:
+            question, wrong = _tls(source[0], attributes.tls_session.sni)
+        call = self._call_at(source[0])
+        question = self._accounting.charged(question, call)
+        answer = self._judge.judge(question)
+        why = answer.why or "egress: refused by policy."
+        if answer.allowed:
+            why = wrong or self._accounting.over(call, asked=1) or _nameless(answer)
+        if not why:
+            try:
+                self._connections.enter(source, question, answer, call, attributes.request.time.ToNanoseconds())
+            except LimitExceeded as full:
+                why = f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
+        if why:
+            self._accounting.refused(answer.sandbox_id, answer.name)
+        else:
+            self._accounting.allowed(answer.sandbox_id, answer.name, call)
+        return why
+
+
+def _nameless(answer: Answer) -> str:
+    if not answer.name or _NUMBER.fullmatch(answer.name):
+        return f"egress.ip.literal.deny: {answer.name!r} is no host name. Connect to a host by its name."
+    return ""
+
+
+def _tls(source: str, sni: str) -> tuple[Question, str]:
+    wrong = "" if _HOST.fullmatch(sni) and ":" not in sni else f"egress: SNI {sni[:64]!r} is no host name. Send one."
+    return Question(layer="tls", source=source, name=sni[:_NAME], sni=sni[:_NAME], port=_HTTPS), wrong
+
+
+def _http(source: str, http: attribute_context_pb2.AttributeContext.HttpRequest) -> tuple[Question, str]:
+    """The question, and what is wrong with the request whatever the policy says of its name."""
+    host = http.host
+    parsed = _HOST.fullmatch(host)
+    name = parsed["name"] if parsed else host
+    port = int(parsed["port"] or _HTTP) if parsed else _HTTP
+    path = re.split(r"[?#]", http.path, maxsplit=1)[0]
+    question = Question(
+        layer="http",
+        source=source,
+        name=name[:_NAME],
+        authority=host[:_NAME],
+        port=port,
+        method=http.method[:_METHOD],
+        path=path[:_PATH],
+    )
+    return question, _wrong(host, bool(parsed), port, path, http.method, http.headers)
+
+
+def _wrong(host: str, parsed: bool, port: int, path: str, method: str, headers: Mapping[str, str]) -> str:
+    shown = repr(host[:64])
+    if not parsed or _literal(host):
+        return f"egress: Host {shown} is not one plain host name. Send one, with no user, list or address in it."
+    if port != _HTTP:
+        return f"egress.port.allowlist: port {port} of Host {shown}. Only port {_HTTP} is served here: leave it out."
+    if not path.startswith("/") or not method or len(method) > _METHOD:
+        return f"egress: {method[:_METHOD]!r} {path[:64]!r} is no request for a path. Begin it with a slash."
+    if "content-length" in headers and "transfer-encoding" in headers:
+        return "egress: both Content-Length and Transfer-Encoding. Send one of them."
+    return ""
+
+
+def _literal(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(host.strip("[]"))
+        return True
+    return bool(_NUMBER.fullmatch(host.partition(":")[0]))
+
+
+def _answer(why: str, *, http: bool) -> external_auth_pb2.CheckResponse:
+    response = external_auth_pb2.CheckResponse()
+    if not why:
+        response.status.code = _OK
+        response.ok_response.SetInParent()
+        return response
+    response.status.code = _PERMISSION_DENIED
+    if http:
+        denied = response.denied_response
+        denied.status.code = _FORBIDDEN
+        denied.body = _UNPRINTABLE.sub("?", why[:_WHY]) + "\n"
+        header = denied.headers.add().header
+        header.key, header.value = "content-type", "text/plain"
+    return response

@@ -1,0 +1,260 @@
+"""What was let out and has not ended: judged again when the policy or a grant changes, and cut where it is refused now.
+
+Envoy asks once, before it dials; a tunnel lives on when what allowed it is gone, so somebody must know its socket. The
+check enters a connection before Envoy has its answer, and Envoy's log takes it out. What the log shows and the table
+does not have was never allowed here, and is cut.
+"""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from opensafe.errors import LimitExceeded, OpenSafeError
+from opensafe.model.connection import Connection
+from opensafe.warden.feed import Call
+
+from .accounting import Accounting
+from .judge import Answer, Question
+
+#: Open connections of one sandbox.
+MOST: Final = 512
+_SWEEP_S: Final = 1.0
+#: HTTP requests whose connection already carries another, until their log entry comes.
+_SETTLING: Final = 4096
+
+_log = structlog.get_logger()
+
+Socket = tuple[str, int]
+Cut = Callable[[str, int], Awaitable[None]]
+
+
+class Judge(Protocol):
+    """Who decides (judge.EgressJudge). Never raises."""
+
+    def judge(self, question: Question) -> Answer:
+        """The verdict; anything but an allow means no."""
+
+
+class Open(msgspec.Struct, kw_only=True, eq=False):
+    """One connection, or an HTTP request on one. start_ns: by Envoy's clock, 0 until known. sent, received: bytes."""
+
+    question: Question
+    answer: Answer
+    source: Socket
+    call: Call | None
+    since_us: int
+    start_ns: int = 0
+    sent: int = 0
+    received: int = 0
+    cut: bool = False
+
+
+class OpenConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """An open connection as it is shown. since_us: UTC microseconds. sent, received: bytes, as the guest sees it."""
+
+    sandbox_id: str
+    exec_id: str
+    layer: str
+    name: str
+    port: int | None
+    source: str
+    source_port: int
+    since_us: int
+    sent: int
+    received: int
+
+
+async def _second() -> None:
+    await asyncio.sleep(_SWEEP_S)
+
+
+class Connections:
+    """The table. `close` ends its sweep."""
+
+    def __init__(
+        self,
+        accounting: Accounting,
+        cut: Cut,
+        report: Callable[[Connection], None],
+        *,
+        most: int = MOST,
+        pause: Callable[[], Awaitable[None]] = _second,
+    ) -> None:
+        """cut: ends the socket of a source address and port. report: what has ended. pause: until the second sweep."""
+        self._accounting = accounting
+        self._cut = cut
+        self._report = report
+        self._most = most
+        self._pause = pause
+        self._open: dict[Socket, Open] = {}
+        self._held: Counter[str] = Counter()
+        self._settling: OrderedDict[tuple[str, int, int], Open] = OrderedDict()
+        self._sweep: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def enter(self, source: Socket, question: Question, answer: Answer, call: Call | None, start_ns: int = 0) -> None:
+        """A check allows this. Raises LimitExceeded: the sandbox has all it may have."""
+        before = self._open.get(source)
+        if before is None and self._held[answer.sandbox_id] >= self._most:
+            raise LimitExceeded(
+                "the sandbox has too many open connections",
+                value=str(self._held[answer.sandbox_id]),
+                limit=str(self._most),
+                remedy="Close connections before opening more.",
+            )
+        if before is not None:
+            self._remove(source)
+            self._settling[(*source, before.start_ns)] = before
+            if len(self._settling) > _SETTLING:
+                self._settling.popitem(last=False)
+        self._open[source] = Open(
+            question=question,
+            answer=answer,
+            source=source,
+            call=call,
+            since_us=time.time_ns() // 1000,
+            start_ns=start_ns,
+        )
+        self._held[answer.sandbox_id] += 1
+
+    def find(self, source: Socket, start_ns: int) -> Open | None:
+        """What a log entry of this socket is about. The older one has the first right to a start nobody has claimed."""
+        for key in ((*source, start_ns), (*source, 0)):
+            if key in self._settling:
+                return self._settling[key]
+        found = self._open.get(source)
+        if found is not None and found.start_ns in (0, start_ns):
+            found.start_ns = start_ns
+            return found
+        return None
+
+    def progress(self, one: Open, sent: int, received: int) -> bool:
+        """Totals of it so far, in bytes. Returns whether it has sent more."""
+        more = max(0, sent - one.sent)
+        back = max(0, received - one.received)
+        self._accounting.moved(one.answer.sandbox_id, one.answer.name, one.call, more, back)
+        one.sent += more
+        one.received += back
+        return more > 0
+
+    def leave(self, one: Open, address: str = "") -> None:
+        """It has ended. address: the one that was dialled."""
+        for key in ((*one.source, one.start_ns), (*one.source, 0)):
+            if self._settling.get(key) is one:
+                del self._settling[key]
+        if self._open.get(one.source) is one:
+            self._remove(one.source)
+        self._report(_record(one, address))
+
+    async def recheck(self, judge: Judge) -> None:
+        """Judge all again, now and once more when checks that were under way are through; cut what is refused."""
+        await self.settle(judge, tuple(self._open.values()))
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._sweep = asyncio.create_task(self._again(judge), name="egress-sweep")
+
+    async def settle(self, judge: Judge, some: Iterable[Open]) -> None:
+        """Judge these again, with what was sent so far, and cut those that are refused now."""
+        for one in some:
+            over = self._accounting.over(one.call)
+            if over or not judge.judge(self._accounting.charged(one.question, one.call, counted=True)).allowed:
+                await self._end(one, over or "refused by the policy in force")
+
+    async def ended(self, exec_id: str) -> None:
+        """Cut all that was opened under this call's grant."""
+        for one in [one for one in self._open.values() if one.answer.exec_id == exec_id]:
+            await self._end(one, "the call has ended")
+        self._accounting.ended(exec_id)
+
+    async def stranger(self, source: Socket) -> None:
+        """Cut a socket that Envoy has open and nobody here allowed."""
+        await self._cut_socket(source, "not allowed here")
+
+    def gone(self, sandbox_id: str) -> None:
+        """The sandbox is gone, and its sockets with it."""
+        for source in [source for source, one in self._open.items() if one.answer.sandbox_id == sandbox_id]:
+            self.leave(self._open[source])
+        for key in [key for key, one in self._settling.items() if one.answer.sandbox_id == sandbox_id]:
+            del self._settling[key]
+        self._accounting.gone(sandbox_id)
+
+    def lost(self) -> None:
+        """Envoy is gone, and all connections with it."""
+        for one in (*self._settling.values(), *self._open.values()):
+            self.leave(one)
+
+    def snapshot(self) -> tuple[OpenConnection, ...]:
+        """What is open now."""
+        return tuple(
+            OpenConnection(
+                sandbox_id=one.answer.sandbox_id,
+                exec_id=one.answer.exec_id,
+                layer=one.question.layer,
+                name=one.answer.name,
+                port=one.question.port,
+                source=one.source[0],
+                source_port=one.source[1],
+                since_us=one.since_us,
+                sent=one.sent,
+                received=one.received,
+            )
+            for one in self._open.values()
+        )
+
+    async def close(self) -> None:
+        """End the sweep that is due."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            await asyncio.gather(self._sweep, return_exceptions=True)
+            self._sweep = None
+
+    async def _again(self, judge: Judge) -> None:
+        await self._pause()
+        await self.settle(judge, tuple(self._open.values()))
+
+    async def _end(self, one: Open, why: str) -> None:
+        one.cut = True
+        await self._cut_socket(one.source, why)
+
+    async def _cut_socket(self, source: Socket, why: str) -> None:
+        try:
+            await self._cut(*source)
+        except (OpenSafeError, OSError) as problem:  # stays in the table: the next sweep or log entry tries again
+            _log.error("a connection could not be cut", source=source[0], port=source[1], why=why, error=str(problem))
+        else:
+            _log.info("connection cut", source=source[0], port=source[1], why=why)
+
+    def _remove(self, source: Socket) -> None:
+        sandbox_id = self._open.pop(source).answer.sandbox_id
+        self._held[sandbox_id] -= 1
+        if not self._held[sandbox_id]:
+            del self._held[sandbox_id]
+
+
+def _record(one: Open, address: str) -> Connection:
+    call = one.call
+    return Connection(
+        time_us=time.time_ns() // 1000,
+        state="cut" if one.cut else "ended",
+        sandbox_id=one.answer.sandbox_id,
+        exec_id=one.answer.exec_id,
+        layer=one.question.layer,
+        name=one.answer.name,
+        port=one.question.port,
+        address=address,
+        method=one.question.method,
+        sent=one.sent,
+        received=one.received,
+        decision_id=call.decision_id if call else "",
+        call_id=call.call_id if call else "",
+        session_id=call.session_id if call else "",
+        principal=call.principal.name if call else "",
+        trace_id=call.trace_id if call else "",
+    )
