@@ -26,9 +26,10 @@ from . import upstream, wire
 
 _LEAST_TTL_S: Final = 5
 _MOST_TTL_S: Final = 60
-#: For how long longer than the answer the filter knows an address: Envoy dials late, too.
-_GRACE_S: Final = 30
-_VET_S: Final = 2.0
+#: How long the filter knows an address: Envoy dials late, too. The same for all answers: each begins the time of its
+#: addresses anew, and would else cut short that of another name.
+_VETTED_S: Final = _MOST_TTL_S + 30
+_VET_TIMEOUT_S: Final = 2.0
 _CACHED: Final = 4096
 _UNDER_WAY: Final = 256
 _WAITING: Final = 32
@@ -167,8 +168,8 @@ class Resolver:
         addresses = found.addresses[: wire.MAX_ADDRESSES]
         until = self._clock() + ttl
         try:
-            async with asyncio.timeout(_VET_S):
-                await self._vet(addresses, ttl + _GRACE_S)
+            async with asyncio.timeout(_VET_TIMEOUT_S):
+                await self._vet(addresses, _VETTED_S)
         except (OpenSafeError, OSError, TimeoutError, ValueError) as error:
             self._refused(name, f"the gateway's filter does not take its addresses: {error}")
             return _FAILED
