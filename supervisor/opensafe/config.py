@@ -3,6 +3,7 @@
 Only the daemon reads this; clients need no more than the socket's path.
 """
 
+import ipaddress
 import pathlib
 from typing import Annotated, Final
 
@@ -22,6 +23,11 @@ _METRICS: Final = (
     r"(102[4-9]|10[3-9]\d|1[1-9]\d\d|[2-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])|unix|)\Z"
 )
 
+#: Whatever a name's address: this host's own, link-local (metadata services among them), multicast and beyond.
+NEVER_VETTED: Final = tuple(
+    ipaddress.IPv4Network(one) for one in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
+)
+_Network = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
 _Resolver = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}(:\d{1,5})?$")]
 PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 
@@ -110,7 +116,8 @@ class EgressSettings(_Section, frozen=True):
     """The way out of sandboxes (docs/egress.md); without `enabled` there is none. `user` owns Envoy.
 
     links: IPv4 network out of which each sandbox gets a /31. uplink: the /30 between host and gateway. resolvers: whom
-    allowed names are asked of, an IPv4 address with or without a port; none: those of /etc/resolv.conf.
+    allowed names are asked of, an IPv4 address with or without a port; none: those of /etc/resolv.conf. vetted_also:
+    networks whose addresses names may have beside global ones, for a site's own servers.
     """
 
     enabled: bool = False
@@ -118,6 +125,7 @@ class EgressSettings(_Section, frozen=True):
     links: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/([89]|1\d|2[0-8])$")] = "10.201.0.0/16"
     uplink: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/30$")] = "10.202.0.0/30"
     resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
+    vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
 
 
 class Service(_Section, frozen=True):
@@ -178,6 +186,7 @@ def load(path: pathlib.Path) -> Config:
             raise ConfigError(
                 f"{path}: audit.ship: {error}", value=place, remedy="docs/audit.md has an example of each."
             ) from error
+    _check_networks(path, config.egress)
     for entry in config.pool:
         if entry.principal not in config.principals:
             raise ConfigError(
@@ -195,3 +204,26 @@ def load(path: pathlib.Path) -> Config:
             remedy="Keep fewer ready, or raise the cap: cells count against it.",
         )
     return config
+
+
+def _check_networks(path: pathlib.Path, settings: EgressSettings) -> None:
+    """Raises ConfigError for what is no network, and for one that no name may lead to."""
+    for key, texts in (
+        ("links", (settings.links,)),
+        ("uplink", (settings.uplink,)),
+        ("vetted_also", settings.vetted_also),
+    ):
+        for text in texts:
+            try:
+                network = ipaddress.IPv4Network(text)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{path}: egress.{key}: {error}", value=text, remedy="Write the network's first address and prefix."
+                ) from error
+            if key == "vetted_also" and any(network.overlaps(never) for never in NEVER_VETTED):
+                raise ConfigError(
+                    f"{path}: egress.vetted_also names addresses that are never dialled",
+                    value=text,
+                    limit=", ".join(str(never) for never in NEVER_VETTED),
+                    remedy="Leave out loopback, link-local and multicast networks.",
+                )

@@ -45,6 +45,11 @@ def unshare_network() -> None:
     _check(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
 
 
+def enter_network(namespace: int) -> None:
+    """Move the calling *thread* into the network namespace that the descriptor stands for."""
+    _check(_libc.setns(namespace, CLONE_NEWNET), "setns(CLONE_NEWNET)")
+
+
 def bind_mount(source: str, target: str) -> None:
     """Bind `source` at the existing `target`."""
     _check(_libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(MS_BIND), None), target)

@@ -10,12 +10,14 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from pyroute2 import IPRoute
 
 from .. import kernel
 
 _LOOPBACK_INDEX = 1
+_Result = TypeVar("_Result")
 
 
 async def create(path: pathlib.Path) -> None:
@@ -23,7 +25,7 @@ async def create(path: pathlib.Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY | os.O_CLOEXEC, 0o400))
     try:
-        await _in_own_thread(lambda: _make(path))
+        await in_own_thread(lambda: _make(path))
     except BaseException:
         remove(path)
         raise
@@ -47,30 +49,46 @@ def _make(path: pathlib.Path) -> None:
         route.link("set", index=_LOOPBACK_INDEX, state="up")
 
 
-async def _in_own_thread(work: Callable[[], None]) -> None:
+async def inside(path: pathlib.Path, work: Callable[[], _Result]) -> _Result:
+    """What `work` returns, done in the namespace pinned at `path`. Raises OSError, and what it raises."""
+
+    def entered() -> _Result:
+        namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            kernel.enter_network(namespace)
+        finally:
+            os.close(namespace)
+        return work()
+
+    return await in_own_thread(entered)
+
+
+async def in_own_thread(work: Callable[[], _Result]) -> _Result:
+    """What `work` returns, done in a thread that ends with it. Raises what it raises."""
     loop = asyncio.get_running_loop()
-    finished: asyncio.Future[None] = loop.create_future()
+    finished: asyncio.Future[_Result] = loop.create_future()
 
     def body() -> None:
-        error: Exception | None = None
         try:
-            work()
+            result = work()
         except Exception as caught:  # noqa: BLE001 - carried to the awaiting task
-            error = caught
-        loop.call_soon_threadsafe(_settle, finished, error)
+            loop.call_soon_threadsafe(_fail, finished, caught)
+        else:
+            loop.call_soon_threadsafe(_settle, finished, result)
 
     thread = threading.Thread(target=body, name="netns")
     thread.start()
     try:
-        await asyncio.shield(finished)
+        return await asyncio.shield(finished)
     finally:
         thread.join()
 
 
-def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
+def _settle(future: asyncio.Future[_Result], result: _Result) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[_Result], error: Exception) -> None:
+    if not future.done():
         future.set_exception(error)

@@ -1,0 +1,137 @@
+"""The packet rules of the gateway's namespace and the few on the host, as nftables text made from typed values.
+
+What is not DNS, 80 or 443 to the gateway's own address is refused at its first packet. A reset for TCP and
+port-unreachable for the rest: gVisor's stack takes nothing else for a refusal and would hang. Spoofed sources and IPv6
+can only be dropped. The uplink carries what Envoy's user opens to vetted addresses, and answers to that.
+"""
+
+import ipaddress
+import subprocess
+from collections.abc import Sequence
+from typing import Final
+
+from ...errors import HostUnsuitable
+
+TABLE: Final = "opensafe"
+#: The gateway's end of the veth to the host.
+UPLINK: Final = "uplink"
+#: NFLOG group in which refusals are told.
+LOG_GROUP: Final = 5
+_NFT: Final = "/usr/sbin/nft"
+_CONNECTIONS: Final = 512
+_VETTED: Final = 65536
+_DEADLINE_S: Final = 10.0
+
+
+def gateway_rules(envoy_uid: int) -> str:
+    """Those of the gateway."""
+    return f"""
+table inet {TABLE} {{
+  set vetted {{
+    type ipv4_addr
+    flags timeout
+    size {_VETTED}
+  }}
+  set open {{
+    type ipv4_addr
+    flags dynamic
+    size 65536
+  }}
+  chain arrive {{
+    type filter hook prerouting priority -150; policy drop;
+    iifname "lo" accept
+    meta nfproto ipv6 drop
+    iifname "{UPLINK}" accept
+    fib saddr . iif oif missing drop
+    ct state established,related accept
+    fib daddr . iif type local udp dport 53 accept
+    fib daddr . iif type local tcp dport {{ 53, 80, 443 }} jump count
+    limit rate 100/second burst 500 packets log group {LOG_GROUP} snaplen 64
+    meta l4proto tcp reject with tcp reset
+    reject with icmp type port-unreachable
+  }}
+  chain count {{
+    add @open {{ ip saddr ct count over {_CONNECTIONS} }} reject with tcp reset
+    accept
+  }}
+  chain input {{
+    type filter hook input priority 0; policy drop;
+    iifname "lo" accept
+    iifname "g*" accept
+    iifname "{UPLINK}" ct state established,related accept
+  }}
+  chain forward {{
+    type filter hook forward priority 0; policy drop;
+  }}
+  chain output {{
+    type filter hook output priority 0; policy accept;
+    oifname "{UPLINK}" jump dial
+  }}
+  chain dial {{
+    ct state established,related accept
+    meta skuid {envoy_uid} ip daddr @vetted tcp dport {{ 80, 443 }} accept
+    meta l4proto tcp reject with tcp reset
+    reject with icmp type port-unreachable
+  }}
+}}
+"""
+
+
+def host_table(instance: str) -> str:
+    """The name of this daemon's table on the host."""
+    return f"{TABLE}_{instance}"
+
+
+def host_rules(instance: str, interface: str, gateway: str) -> str:
+    """Those of the host: the gateway's packets go on, under the host's address; none is for the host itself."""
+    return f"""
+table inet {host_table(instance)} {{
+  chain input {{
+    type filter hook input priority 0; policy accept;
+    iifname "{interface}" drop
+  }}
+  chain forward {{
+    type filter hook forward priority 0; policy accept;
+    iifname "{interface}" ip saddr {gateway} accept
+    oifname "{interface}" ct state established,related accept
+    iifname "{interface}" drop
+    oifname "{interface}" drop
+  }}
+  chain leave {{
+    type nat hook postrouting priority 100; policy accept;
+    oifname != "{interface}" ip saddr {gateway} masquerade
+  }}
+}}
+"""
+
+
+def vetting(addresses: Sequence[str], seconds: int) -> str:
+    """Add to the vetted ones, or begin their time anew: an element that is there keeps its old one."""
+    listed = ", ".join(str(ipaddress.IPv4Address(one)) for one in addresses)
+    timed = ", ".join(f"{ipaddress.IPv4Address(one)} timeout {seconds:d}s" for one in addresses)
+    at = f"element inet {TABLE} vetted"
+    return f"add {at} {{ {timed} }}\ndelete {at} {{ {listed} }}\nadd {at} {{ {timed} }}\n"
+
+
+def load(rules: str) -> None:
+    """Load rules into the namespace of this thread, whole or not at all. Raises HostUnsuitable."""
+    done = subprocess.run(
+        [_NFT, "-f", "-"], input=rules.encode(), capture_output=True, check=False, timeout=_DEADLINE_S, env={}
+    )
+    if done.returncode:
+        raise HostUnsuitable(
+            f"nft takes no rules: {done.stderr.decode(errors='replace').strip()[:300]}",
+            remedy="The kernel needs nf_tables with fib, ct, limit, log and reject.",
+        )
+
+
+def remove_host_table(instance: str) -> bool:
+    """Whether there was one."""
+    done = subprocess.run(
+        [_NFT, "delete", "table", "inet", host_table(instance)],
+        capture_output=True,
+        check=False,
+        timeout=_DEADLINE_S,
+        env={},
+    )
+    return done.returncode == 0

@@ -1,0 +1,90 @@
+"""Links of sandboxes to the gateway: a veth each, with a /31 of its own (RFC 3021) out of one IPv4 network.
+
+No bridge and no shared segment: what a sandbox sends arrives at one interface of the gateway, and the address that
+belongs there is its identity.
+"""
+
+import ipaddress
+import pathlib
+import socket
+from typing import Final
+
+import msgspec
+from pyroute2 import IPRoute
+
+_PREFIX: Final = 31
+#: In a sandbox's namespace. runsc takes it over with its address and routes, and does not give them back.
+_GUEST: Final = "eth0"
+
+
+class Link(msgspec.Struct, frozen=True):
+    """One sandbox's: its number, the guest's address and the gateway's."""
+
+    index: int
+    guest: str
+    gateway: str
+
+    @property
+    def interface(self) -> str:
+        """The gateway's end."""
+        return f"g{self.index}"
+
+
+class Numbers:
+    """Numbers of links, the lowest free one first, so that interfaces and addresses stay few."""
+
+    def __init__(self, network: str) -> None:
+        self._network = ipaddress.IPv4Network(network)
+        self._taken: set[int] = set()
+        self.capacity = self._network.num_addresses // 2
+
+    def take(self) -> Link | None:
+        """A link that nobody has; None where all are taken."""
+        if len(self._taken) >= self.capacity:
+            return None
+        index = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
+        self._taken.add(index)
+        return Link(index, str(self._network[2 * index + 1]), str(self._network[2 * index]))
+
+    def give_back(self, link: Link) -> None:
+        """It is gone."""
+        self._taken.discard(link.index)
+
+
+def add(link: Link, guest_namespace: int) -> None:
+    """Make the pair, in the gateway's namespace; the other end goes into the one of the descriptor. Raises OSError."""
+    with IPRoute() as route:
+        route.link("add", ifname=link.interface, kind="veth", peer={"ifname": _GUEST, "net_ns_fd": guest_namespace})
+        configure(route, link.interface, link.gateway, _PREFIX)
+
+
+def join(link: Link) -> None:
+    """Configure the guest's end, in its namespace. Raises OSError."""
+    without_ipv6()
+    with IPRoute() as route:
+        configure(route, _GUEST, link.guest, _PREFIX)
+        route.route("add", dst="default", gateway=link.gateway)
+
+
+def remove(interface: str) -> bool:
+    """Take an interface of this namespace away, and its peer with it. Whether there was one."""
+    with IPRoute() as route:
+        found = route.link_lookup(ifname=interface)
+        for index in found:
+            route.link("del", index=index)
+    return bool(found)
+
+
+def configure(route: IPRoute, interface: str, address: str, prefix: int) -> None:
+    """Give an interface its address and bring it up."""
+    (index,) = route.link_lookup(ifname=interface)
+    route.addr("add", index=index, address=address, prefixlen=prefix, family=socket.AF_INET)
+    route.link("set", index=index, state="up")
+
+
+def without_ipv6() -> None:
+    """For this namespace and every interface that it will have; a kernel without IPv6 has nothing to be told."""
+    for which in ("all", "default"):
+        path = pathlib.Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6")
+        if path.exists():
+            path.write_text("1")

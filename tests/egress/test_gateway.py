@@ -1,0 +1,266 @@
+"""The gateway's namespace: what reaches it, what is refused, what can leave it, and that nothing of it is left."""
+
+import contextlib
+import secrets
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from opensafe.config import EgressSettings
+from opensafe.errors import LimitExceeded
+from opensafe.warden.network import namespaces
+from opensafe.warden.network.gateway import Gateway, remove
+
+OWNER = 64001
+BEYOND = "198.51.100.1"
+#: Of a /30 that no other test has.
+UPLINK = "10.203.250.0/30"
+
+
+@pytest.fixture
+async def gateway(tmp_path):
+    instance = secrets.token_hex(5)
+    settings = EgressSettings(uplink=UPLINK, vetted_also=("198.51.100.0/24",))
+    made = await Gateway.open(tmp_path / "gateway", settings, instance, OWNER)
+    made.place, made.instance = tmp_path, instance
+    yield made
+    await made.close()
+    assert await remove(tmp_path / "gateway", instance) == []
+    assert f"os{instance}" not in shown("ip", "link")
+    assert instance not in shown("nft", "list", "tables")
+
+
+@pytest.fixture
+async def guests(gateway):
+    """Two namespaces with links, as pairs of path and link."""
+    made = []
+    for name in ("one", "two"):
+        path = gateway.place / name
+        await namespaces.create(path)
+        made.append((path, await gateway.attach(path)))
+    yield made
+    for path, link in made:
+        await gateway.detach(link)
+        namespaces.remove(path)
+
+
+def shown(*command):
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+def dial(address, port, kind=socket.SOCK_STREAM, source=None):
+    """`open`, or the name of the error."""
+    with socket.socket(socket.AF_INET, kind) as client:
+        client.settimeout(1)
+        if source:
+            client.bind((source, 0))
+        try:
+            client.connect((address, port))
+            if kind == socket.SOCK_DGRAM:
+                client.send(b"x")
+                client.recv(16)
+        except OSError as error:
+            return type(error).__name__
+        return "open"
+
+
+async def inside(path, *arguments, **more):
+    return await namespaces.inside(path, lambda: dial(*arguments, **more))
+
+
+async def test_NW_01_all_but_the_gateways_own_ports_is_refused_at_the_first_packet(gateway, guests):
+    path, link = guests[0]
+    assert await inside(path, link.gateway, 53) == "open"  # the control
+    for address, port in ((link.gateway, 22), (BEYOND, 443), (BEYOND, 80), ("10.203.250.1", 22), ("8.8.8.8", 853)):
+        assert await inside(path, address, port) == "ConnectionRefusedError"
+
+
+async def test_NW_02_udp_is_refused_and_not_left_hanging(guests):
+    path, link = guests[0]
+    for _ in range(30):  # more than the kernel's own rate of such answers
+        assert await inside(path, BEYOND, 443, kind=socket.SOCK_DGRAM) == "ConnectionRefusedError"
+    assert await inside(path, link.gateway, 5353, kind=socket.SOCK_DGRAM) == "ConnectionRefusedError"
+
+
+async def test_sandboxes_are_no_neighbours(guests):
+    (path, _), (_, other) = guests
+    for address in (other.guest, other.gateway):
+        assert await inside(path, address, 53) == "ConnectionRefusedError"
+
+
+async def test_NW_28_a_source_that_is_not_the_links_own_is_not_heard(gateway, guests):
+    (path, link), (_, other) = guests
+    shown("nsenter", f"--net={path}", "ip", "addr", "add", f"{other.guest}/32", "dev", "eth0")
+    assert await inside(path, link.gateway, 53, source=other.guest) == "TimeoutError"
+    assert await inside(path, link.gateway, 53, source=link.guest) == "open"
+
+
+async def test_NW_07_there_is_no_ipv6(gateway, guests):
+    path, _ = guests[0]
+    for namespace in (path, gateway.place / "gateway"):
+        assert shown("nsenter", f"--net={namespace}", "ip", "-6", "addr") == ""
+
+
+async def test_nothing_is_forwarded_and_the_rule_alone_would_hold(gateway, guests):
+    """Even a gateway that forwards lets nothing through: refused where it arrives."""
+    path, _ = guests[0]
+    own = f"--net={gateway.place / 'gateway'}"
+    assert shown("nsenter", own, "sysctl", "-n", "net.ipv4.ip_forward").strip() == "0"
+    shown("nsenter", own, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+    assert await inside(path, "10.203.250.1", 22) == "ConnectionRefusedError"
+
+
+async def test_only_the_owner_dials_and_only_what_was_vetted(gateway):
+    with listening_on_the_uplink(gateway) as (address, port_80):
+        own = gateway.place / "gateway"
+        assert as_owner(own, address, port_80) == "ConnectionRefusedError"
+        await gateway.vet([address], 60)
+        assert as_owner(own, address, port_80) == "open"
+        assert as_owner(own, address, 81) == "ConnectionRefusedError"
+        assert await inside(own, address, port_80) == "ConnectionRefusedError"  # root, whom nobody vetted it for
+
+
+@contextlib.contextmanager
+def listening_on_the_uplink(gateway):
+    """A server behind the uplink, at an address of the documentation's, in a namespace of its own."""
+    name = f"w{gateway.instance[:8]}"
+    host, far = f"{name}h", f"{name}f"
+
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True)
+
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", host, "type", "veth", "peer", "name", far, "netns", name)
+        ip("addr", "add", "198.51.100.254/24", "dev", host)
+        ip("link", "set", host, "up")
+        subprocess.run(["sysctl", "-qw", f"net.ipv4.conf.{host}.forwarding=1"], check=True)
+        ip("-n", name, "addr", "add", "198.51.100.10/24", "dev", far)
+        ip("-n", name, "link", "set", far, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        server = subprocess.Popen(
+            ["ip", "netns", "exec", name, "python3", "-m", "http.server", "80", "--bind", "198.51.100.10"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"PYTHONUNBUFFERED": "1", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        )
+        try:
+            assert b"Serving" in server.stdout.readline()
+            yield "198.51.100.10", 80
+        finally:
+            server.kill()
+            server.wait()
+            server.stdout.close()
+    finally:
+        ip("netns", "del", name)
+
+
+def as_owner(path, address, port):
+    """Dial as the gateway's owner: in a process, because a user is of one."""
+    program = f"import socket; socket.create_connection(({address!r}, {port}), timeout=2); print('open')"
+    done = subprocess.run(
+        [
+            "nsenter",
+            f"--net={path}",
+            "setpriv",
+            f"--reuid={OWNER}",
+            "--clear-groups",
+            "/usr/bin/python3.11",
+            "-c",
+            program,
+        ],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    return "open" if done.returncode == 0 else done.stderr.strip().splitlines()[-1].partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "100.64.0.1", "224.0.0.1", "0.0.0.0", "10.201.0.1"]
+)
+async def test_NW_12_what_is_not_global_is_never_vetted(gateway, address):
+    with pytest.raises(ValueError, match=address):
+        await gateway.vet(["198.51.100.10", address], 60)
+    assert "198.51.100.10" not in shown(
+        "nsenter", f"--net={gateway.place / 'gateway'}", "nft", "list", "set", "inet", "opensafe", "vetted"
+    )
+
+
+async def test_NW_30_a_cut_ends_what_is_open_and_nothing_of_a_neighbour(gateway, guests):
+    (path, link), (neighbour, other) = guests
+
+    def hold(to):
+        return socket.create_connection((to, 53), timeout=2)
+
+    first, second = [await namespaces.inside(path, lambda: hold(link.gateway)) for _ in range(2)]
+    theirs = await namespaces.inside(neighbour, lambda: hold(other.gateway))
+    with first, second, theirs:
+        assert await gateway.cut(link.guest, first.getsockname()[1]) >= 1
+        assert ended(first)
+        assert not ended(second)
+        await gateway.cut(link.guest)
+        assert ended(second)
+        assert not ended(theirs)
+        assert await gateway.cut("192.0.2.1") == 0  # no guest's
+        await gateway.cut_all()
+        assert ended(theirs)
+
+
+def ended(client):
+    client.settimeout(0.2)
+    try:
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+async def test_RS_16_connections_of_one_guest_are_bounded(gateway, guests):
+    (path, link), (neighbour, other) = guests
+
+    def flood():
+        held = []
+        try:
+            while len(held) < 600:
+                held += [socket.create_connection((link.gateway, 53), timeout=10)]
+        except OSError as error:
+            return len(held), type(error).__name__
+        finally:
+            for one in held:
+                one.close()
+        return len(held)
+
+    threading.Thread(target=accept_all, args=(gateway.take_sockets()[1].dup(),), daemon=True).start()
+    assert await namespaces.inside(path, flood) == (512, "ConnectionRefusedError")
+    assert await inside(neighbour, other.gateway, 53) == "open"
+
+
+def accept_all(listener):
+    with contextlib.suppress(OSError), listener:
+        while True:
+            listener.accept()[0].close()
+
+
+async def test_links_come_back_and_run_out(tmp_path):
+    settings = EgressSettings(links="10.201.0.0/28", uplink="10.203.251.0/30")
+    made = await Gateway.open(tmp_path / "gateway", settings, secrets.token_hex(5), OWNER)
+    paths, links = [tmp_path / str(number) for number in range(8)], []
+    try:
+        for path in paths:
+            await namespaces.create(path)
+            links.append(await made.attach(path))
+        await namespaces.create(tmp_path / "more")
+        paths.append(tmp_path / "more")
+        with pytest.raises(LimitExceeded) as refused:
+            await made.attach(tmp_path / "more")
+        assert refused.value.value == "8"
+        await made.detach(links[3])
+        assert (await made.attach(tmp_path / "more")).guest == links[3].guest
+    finally:
+        for path in paths:
+            namespaces.remove(path)
+        await made.close()
