@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -32,6 +33,10 @@ enum result confine_descriptors(const struct plan *plan, struct failure *failure
         return fail(failure, RESULT_DESCRIPTOR, "close_range");
     }
     return RESULT_OK;
+}
+
+enum result confine_network(int fd, struct failure *failure) {
+    return setns(fd, CLONE_NEWNET) < 0 ? fail(failure, RESULT_NETWORK, "--network-fd") : RESULT_OK;
 }
 
 enum result confine_limits(const struct limits *limits, struct failure *failure) {

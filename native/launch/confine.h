@@ -11,6 +11,9 @@
 /* Closes every descriptor >= 3 that is not kept; the kept ones survive exec. */
 enum result confine_descriptors(const struct plan *plan, struct failure *failure);
 
+/* Moves the process into the network namespace that `fd` is open on. */
+enum result confine_network(int fd, struct failure *failure);
+
 enum result confine_limits(const struct limits *limits, struct failure *failure);
 
 /* `parent` is getppid() as it was when launch began. */

@@ -28,6 +28,7 @@ enum {
 enum step {
     STEP_CGROUP,
     STEP_SESSION,
+    STEP_NETWORK,
     STEP_BIND,
     STEP_DESCRIPTORS,
     STEP_LIMITS,
@@ -59,6 +60,12 @@ static enum result take_step(enum step step, const struct plan *plan, struct fil
             return fail(failure, RESULT_SESSION, "setsid");
         }
         return RESULT_OK;
+    case STEP_NETWORK:
+        /*
+         * Safe: the namespace is named by a descriptor that the daemon holds, never by a path, and CLONE_NEWNET
+         * makes the kernel refuse one of any other kind. Needs CAP_SYS_ADMIN, so it stands before the user changes.
+         */
+        return plan->network_fd < 0 ? RESULT_OK : confine_network(plan->network_fd, failure);
     case STEP_BIND:
         /*
          * Safe: happens in a namespace of its own whose changes do not propagate, adds read-only and nosuid

@@ -10,6 +10,7 @@ const char PLAN_USAGE[] =
     "usage: launch [OPERATION…] -- PROGRAM [ARG…]\n"
     "  --keep-fd N            leave descriptor N open; every other one >= 3 is closed\n"
     "  --cgroup DIR           join this cgroup (repeat for each hierarchy)\n"
+    "  --network-fd N         enter the network namespace of descriptor N\n"
     "  --bind SRC DST         read-only recursive bind, in a mount namespace of its own\n"
     "  --rlimit NAME=VALUE    soft and hard limit, such as NOFILE=1024\n"
     "  --user UID:GID         neither may be 0; supplementary groups are dropped\n"
@@ -28,6 +29,7 @@ enum option {
     OPTION_FILTER_FD,
     OPTION_GROUPS,
     OPTION_KEEP_FD,
+    OPTION_NETWORK_FD,
     OPTION_NEW_SESSION,
     OPTION_NO_NEW_PRIVILEGES,
     OPTION_RLIMIT,
@@ -46,6 +48,7 @@ static const struct {
     {"--filter-fd", OPTION_FILTER_FD, 1},
     {"--groups", OPTION_GROUPS, 1},
     {"--keep-fd", OPTION_KEEP_FD, 1},
+    {"--network-fd", OPTION_NETWORK_FD, 1},
     {"--new-session", OPTION_NEW_SESSION, 0},
     {"--no-new-privileges", OPTION_NO_NEW_PRIVILEGES, 0},
     {"--rlimit", OPTION_RLIMIT, 1},
@@ -160,6 +163,8 @@ static enum parse_result take(struct plan *plan, enum option option, char **valu
         return set_groups(plan, value[0]);
     case OPTION_KEEP_FD:
         return add_descriptor(plan, value[0]);
+    case OPTION_NETWORK_FD:
+        return plan->network_fd < 0 ? parse_descriptor(value[0], &plan->network_fd) : PARSE_REPEATED;
     case OPTION_NEW_SESSION:
         return set_flag(&plan->new_session);
     case OPTION_NO_NEW_PRIVILEGES:
@@ -201,7 +206,7 @@ static enum result check(const struct plan *plan, struct failure *failure) {
 }
 
 enum result plan_parse(char **argv, struct plan *ret, struct failure *failure) {
-    struct plan plan = {.filter_fd = -1};
+    struct plan plan = {.network_fd = -1, .filter_fd = -1};
     char **word = argv[0] ? argv + 1 : argv;
     while (*word && strcmp(*word, "--") != 0) {
         size_t i = 0;

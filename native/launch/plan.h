@@ -36,6 +36,7 @@ struct plan {
     bool no_new_privileges;
     bool new_session;
     bool die_with_parent;
+    int network_fd; /* -1: none */
     int filter_fd;  /* -1: none */
     char **command; /* argv of the program, NULL-terminated; command[0] is an absolute path */
 };

@@ -26,6 +26,8 @@ const char *result_to_string(enum result result, bool *ret_has_errno) {
         return "join cgroup";
     case RESULT_SESSION:
         return "new session";
+    case RESULT_NETWORK:
+        return "enter network namespace";
     case RESULT_NAMESPACE:
         return "new mount namespace";
     case RESULT_BIND_SOURCE:

@@ -17,6 +17,7 @@ enum result {
     /* A system call: errno says why. */
     RESULT_CGROUP,
     RESULT_SESSION,
+    RESULT_NETWORK,
     RESULT_NAMESPACE,
     RESULT_BIND_SOURCE,
     RESULT_BIND_TARGET,

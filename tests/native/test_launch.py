@@ -87,6 +87,8 @@ def test_missing_program_is_127_and_unusable_one_126(launch, tmp_path):
         ["--rlimit", "NOFILE=9223372036854775808"],
         ["--bind", "relative", "/mnt"],
         ["--filter-fd", "3"],
+        ["--network-fd", "2"],
+        ["--network-fd", "3", "--network-fd", "3"],
         ["--new-session", "--new-session"],
     ],
 )
@@ -105,6 +107,37 @@ def test_program_is_never_looked_up(native, tmp_path):
 def test_failure_is_one_line_whatever_the_object_holds(refused):
     errors = refused("--cgroup", "/tmp/a\nb\x1b[31m")
     assert errors == "launch: cgroup: not a plain path below /sys/fs/cgroup: /tmp/a?b?[31m\n"
+
+
+# network
+
+
+def test_network_is_the_one_of_the_descriptor(launch):
+    look = ["/bin/cat", "/proc/net/dev"]
+    here = launch("--new-session", command=look).stdout.count(":")
+    with popen(["/usr/bin/unshare", "--net", "/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdin.write(b"moved\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == b"moved\n"
+        network = os.open(f"/proc/{other.pid}/ns/net", os.O_RDONLY)
+        try:
+            moved = launch("--network-fd", network, "--drop-capabilities", command=look, pass_fds=[network])
+            held = launch("--network-fd", network, command=["/bin/ls", "/proc/self/fd"], pass_fds=[network])
+        finally:
+            os.close(network)
+            other.stdin.close()
+    assert [line.split(":")[0].strip() for line in moved.stdout.splitlines()[2:]] == ["lo"]
+    assert here > 1
+    assert held.stdout.split() == ["0", "1", "2", "3"]  # 3: of ls itself
+
+
+def test_network_has_to_be_a_namespace_of_networks(refused):
+    for path in ("/proc/self/ns/mnt", "/dev/null"):
+        other = os.open(path, os.O_RDONLY)
+        try:
+            assert refused("--network-fd", other, pass_fds=[other]).startswith("launch: enter network namespace: ")
+        finally:
+            os.close(other)
 
 
 # descriptors
