@@ -49,14 +49,14 @@ def test_the_exposure_of_an_unconfined_unit_is_above_it(tmp_path):
     assert _analyze("security", "--offline=true", f"--threshold={EXPOSURE}", str(unit)).returncode != 0
 
 
-def test_the_account_is_the_one_that_the_daemon_drops_to(tmp_path):
+def test_the_accounts_are_those_that_the_daemon_drops_to(tmp_path):
     (tmp_path / "etc").mkdir()
     made = subprocess.run(
         ["systemd-sysusers", f"--root={tmp_path}", "--dry-run", str(SYSUSERS)], capture_output=True, text=True
     )
     assert made.returncode == 0, made.stderr
-    user = config.Config().service.user
-    assert re.search(rf"Creating user '{user}' .* with UID", made.stderr + made.stdout)
+    for user in (config.Config().service.user, config.Config().egress.user):
+        assert re.search(rf"Creating user '{user}' .* with UID", made.stderr + made.stdout)
 
 
 def test_the_example_configuration_is_accepted_and_says_the_defaults(tmp_path):

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from . import engines
-from .apt import Account, AptPackages
+from .apt import Accounts, AptPackages
 from .artifacts import Bundle, Keys, Native
 from .image import RunnerImage
 from .operation import Operation
@@ -41,7 +41,7 @@ def operations(site: Site, target: str) -> list[Operation]:
     """The steps of a target, each after what it needs."""
     known: list[Operation] = [
         AptPackages(site),
-        Account(site),
+        Accounts(site),
         Uv(site),
         Venv(site),
         Peers(site),

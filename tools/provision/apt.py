@@ -1,4 +1,4 @@
-"""Debian packages and the service account: what the host itself has to provide.
+"""Debian packages and the service accounts: what the host itself has to provide.
 
 Only what is missing is installed, so a repeated run makes no network call and takes no lock.
 """
@@ -100,47 +100,40 @@ class AptPackages:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """The user and group of the processes that hold no privilege."""
+class Accounts:
+    """The users and groups of the processes that hold no privilege."""
 
     site: Site
     name: str = "account"
 
-    @property
-    def _user(self) -> str:
-        return str(self.site.pins["account"]["user"])
+    def missing(self) -> list[str]:
+        """The accounts of pins.toml that don't exist, or whose group is another."""
+        return [user for user in self.site.pins["account"]["users"] if not _exists(user)]
 
     def describe(self) -> str:
-        """Which account would be made."""
-        return f"make the system user and group {self._user}: no home, no shell, no password"
+        """Which accounts would be made."""
+        names = ", ".join(self.missing()) or "none missing"
+        return f"make system users and groups, no home, no shell, no password: {names}"
 
     def is_done(self) -> bool:
-        """Whether user and group exist and belong together."""
-        try:
-            return pwd.getpwnam(self._user).pw_gid == grp.getgrnam(self._user).gr_gid
-        except KeyError:
-            return False
+        """Whether each user and group exist and belong together."""
+        return not self.missing()
 
     def execute(self, run: Runner) -> None:
-        """Make the group where it is missing, then the user."""
+        """Make each group where it is missing, then its user."""
         require_root("make a system user")
-        remedy = f"remove or repair the account {self._user}: its group has to be {self._user} as well"
-        try:
-            grp.getgrnam(self._user)
-        except KeyError:
-            run(["/usr/sbin/groupadd", "--system", self._user], remedy=remedy)
-        run(
-            [
-                "/usr/sbin/useradd",
-                "--system",
-                "--no-create-home",
-                "--home-dir",
-                "/nonexistent",
-                "--shell",
-                "/usr/sbin/nologin",
-                "--gid",
-                self._user,
-                self._user,
-            ],
-            remedy=remedy,
-        )
+        for user in self.missing():
+            remedy = f"remove or repair the account {user}: its group has to be {user} as well"
+            try:
+                grp.getgrnam(user)
+            except KeyError:
+                run(["/usr/sbin/groupadd", "--system", user], remedy=remedy)
+            shape = ["--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
+            run(["/usr/sbin/useradd", *shape, "--gid", user, user], remedy=remedy)
+
+
+def _exists(user: str) -> bool:
+    try:
+        return pwd.getpwnam(user).pw_gid == grp.getgrnam(user).gr_gid
+    except KeyError:
+        return False
