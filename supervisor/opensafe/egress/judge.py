@@ -1,6 +1,36 @@
-"""Judgement of connections and DNS questions, by the bundle in force at `gate/egress`."""
+"""Judgement of connections and DNS questions, by the bundle in force at `gate/egress`.
+
+What is asked about came from a guest. It is read by the parser that lint and gate use, and what that can't read as
+exactly one host is refused; so is whatever cannot be judged, and what would need a review, since no connection can be
+parked. Each verdict is reported once.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
+
+from opensafe.errors import EvaluationFailed
+from opensafe.model.connection import Connection
+from opensafe.model.decision import Action
+from opensafe.model.facts import ClassTables, HostFact
+from opensafe.model.ids import new_id, now_us
+from opensafe.model.policy_input import BudgetInput, CallInput, EgressInput, PolicyInput, SandboxInput
+from opensafe.normalize.urls import parse_host
+from opensafe.policy.reload import Loaded
+from opensafe.warden.feed import Call
+
+from .callers import GRANTED, Callers, Where
+from .reports import Reports
+
+ENTRYPOINT: Final = "gate/egress"
+_DENY: Final = "default.deny"
+_NOT_GRANTED: Final = "egress.domain.allowlist"
+_LAYERS: Final = frozenset({"dns", "tls", "http", "tcp"})
+#: What ends an authority: a program that reads on would reach another host than the one that was judged.
+_BEHIND: Final = frozenset("/?#")
+_TEXT_MAX: Final = 500
+_RULES_MAX: Final = 16
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,3 +64,166 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     exec_id: str = ""
     sandbox_id: str = ""
     why: str = ""
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """rules: that decided. reason, why: of a refusal, for the record and for the client."""
+
+    allowed: bool
+    rules: tuple[str, ...]
+    reason: str = ""
+    why: str = ""
+
+
+class _RefusedError(Exception):
+    """Refused before policy could be asked: rule, reason, value and remedy."""
+
+    def __init__(self, rule: str, reason: str, value: object, remedy: str) -> None:
+        super().__init__(reason)
+        self.verdict = _refusal((rule,), reason, value, remedy)
+
+
+def _nothing(_session_id: str) -> Mapping[str, int]:
+    return {}
+
+
+class EgressJudge:
+    """Asks the policy that was given last; without one, nothing is allowed."""
+
+    def __init__(
+        self, callers: Callers, reports: Reports, *, used: Callable[[str], Mapping[str, int]] = _nothing
+    ) -> None:
+        """used: what a session has used beside its call's budget and the question's own figures, under budget keys."""
+        self._callers = callers
+        self._reports = reports
+        self._used = used
+        self._loaded: Loaded | None = None
+
+    def lead(self, loaded: Loaded | None) -> None:
+        """Judge by this policy from now on."""
+        self._loaded = loaded
+
+    def judge(self, question: Question) -> Answer:
+        """The verdict. Never raises."""
+        loaded, where, host = self._loaded, self._callers.at(question.source), None
+        try:
+            tables = loaded.engine.tables if loaded is not None else ClassTables()
+            host = _host(question, tables)
+            verdict = self._ask(loaded, question, where, host, tables)
+        except _RefusedError as refused:
+            verdict = refused.verdict
+        except Exception as error:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
+            why = error if isinstance(error, EvaluationFailed) else type(error).__name__
+            verdict = _refusal(
+                (_DENY,), f"policy reached no verdict: {why}", question.name, "Report it to the operator."
+            )
+        name = host.name if host is not None else ""
+        self._record(question, where, name or question.name, verdict)
+        return Answer(
+            allowed=verdict.allowed,
+            name=name,
+            exec_id=where.call.exec_id if where is not None and where.call is not None else "",
+            sandbox_id=where.sandbox_id if where is not None else "",
+            why=verdict.why,
+        )
+
+    def _ask(
+        self, loaded: Loaded | None, question: Question, where: Where | None, host: HostFact, tables: ClassTables
+    ) -> _Verdict:
+        if loaded is None:
+            raise _RefusedError(_DENY, "there is no policy to judge by", host.name, "Try again later.")
+        if where is None:
+            raise _RefusedError(_DENY, "no sandbox speaks from this address", question.source, "Report it.")
+        call = where.call
+        if call is None or call.session is None:
+            remedy = "Name the host literally in the call that needs it, and run nothing beside that call."
+            raise _RefusedError(_NOT_GRANTED, "no running call alone has a grant for the network", host.name, remedy)
+        asked = PolicyInput(
+            id=new_id("dec"),
+            kind="egress",
+            call=CallInput(id=call.call_id, tool=call.tool, arguments={}, digest=call.digest),
+            principal=call.principal,
+            session=call.session,
+            budget=self._budget(call, question),
+            sandbox=SandboxInput(id=where.sandbox_id, template=where.template, profile=call.profile),
+            egress=EgressInput(
+                layer=question.layer,
+                host=host,
+                sni=question.sni,
+                authority=question.authority,
+                method=question.method,
+                address=_address(question.address, tables) if question.address else None,
+                granted=where.grant.classify(host.name).get(GRANTED, False),
+                bytes_sent=question.bytes_sent,
+                label=question.label,
+            ),
+        )
+        decision = loaded.engine.evaluate(ENTRYPOINT, asked)
+        hits = decision.deciding()
+        rules = tuple(hit.id for hit in hits)[:_RULES_MAX]
+        if decision.action is Action.ALLOW:
+            return _Verdict(True, rules)
+        return _refusal(rules, hits[0].reason, hits[0].value, hits[0].remedy)
+
+    def _budget(self, call: Call, question: Question) -> BudgetInput:
+        """What the decision saw and what came since. The rules add the bytes of the question to the session's."""
+        more = dict(self._used(call.session_id))
+        more["requests"] = more.get("requests", 0) + question.requests
+        everyone = more | {"egress_bytes": more.get("egress_bytes", 0) + question.bytes_sent}
+        return BudgetInput(
+            usage=_sum(call.budget.usage, more),
+            principal=_sum(call.budget.principal, everyone),
+            limits=call.budget.limits,
+        )
+
+    def _record(self, question: Question, where: Where | None, name: str, verdict: _Verdict) -> None:
+        if verdict.allowed and question.again:
+            return
+        call = where.call if where is not None else None
+        connection = Connection(
+            time_us=now_us(),
+            state="allowed" if verdict.allowed else "refused",
+            sandbox_id=where.sandbox_id if where is not None else "",
+            exec_id=call.exec_id if call is not None else "",
+            decision_id=call.decision_id if call is not None else "",
+            call_id=call.call_id if call is not None else "",
+            session_id=call.session_id if call is not None else "",
+            principal=call.principal.name if call is not None else "",
+            trace_id=call.trace_id if call is not None else "",
+            layer=question.layer,
+            name=name[:_TEXT_MAX],
+            port=question.port,
+            address=question.address[:_TEXT_MAX],
+            method=question.method[:_TEXT_MAX],
+            rules=verdict.rules,
+            reason=verdict.reason[:_TEXT_MAX],
+            revision=self._loaded.bundle.revision if self._loaded is not None else "",
+        )
+        (self._reports.allowed if verdict.allowed else self._reports.refused)(connection)
+
+
+def _host(question: Question, tables: ClassTables) -> HostFact:
+    """The one host of the question, and its port. On the wire names are A-labels (RFC 5890): nothing else is read."""
+    name = question.name
+    host = parse_host(name, tables=tables) if name.isascii() and not _BEHIND & set(name) else None
+    if host is None or question.layer not in _LAYERS or host.port not in (None, question.port):
+        remedy = "Name one host, without user, path or another port."
+        raise _RefusedError(_DENY, "this can't be read as exactly one host", repr(name[:100]), remedy)
+    return msgspec.structs.replace(host, port=question.port)
+
+
+def _address(text: str, tables: ClassTables) -> HostFact:
+    address = parse_host(text, tables=tables)
+    if address is None or not address.ip_literal:
+        raise _RefusedError(_DENY, "what would be dialled is no address", repr(text[:100]), "Report it.")
+    return address
+
+
+def _sum(used: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Keys that the decision did not see stay unknown, which the rules refuse."""
+    return {key: number + more.get(key, 0) for key, number in used.items()}
+
+
+def _refusal(rules: tuple[str, ...], reason: str, value: object, remedy: str) -> _Verdict:
+    line = f"{rules[0]}: {reason} ({value}). {remedy}"
+    return _Verdict(False, rules, reason, " ".join(line.split())[:_TEXT_MAX])

@@ -14,7 +14,7 @@ import contextlib
 import select
 import signal
 import socket
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -44,6 +44,19 @@ class FeedEndedError(Exception):
     """The warden is gone, or sent what it never sends."""
 
 
+class Callers(Protocol):
+    """Who wants to know as well which calls live where: egress/callers.py, where sandboxes have a way out."""
+
+    def watch(self, told: feed.Watch, /) -> None:
+        """See feed.Watch; so for the others."""
+
+    def expect(self, told: feed.Expect, /) -> None: ...
+    def withdrawn(self, told: feed.Withdrawn, /) -> None: ...
+    def left(self, told: feed.Left, /) -> None: ...
+    def renamed(self, told: feed.Renamed, /) -> None: ...
+    def unwatch(self, told: feed.Unwatch, /) -> None: ...
+
+
 class _Full(Exception):  # noqa: N818 - a reason to come back, not a fault
     """The warden has not read what it was told yet."""
 
@@ -63,7 +76,8 @@ class _Watched:
 class Watcher:
     """Owns the feed and its copies of the sockets; `close` closes them."""
 
-    def __init__(self, connection: socket.socket, judge: Judge) -> None:
+    def __init__(self, connection: socket.socket, judge: Judge, callers: Callers | None = None) -> None:
+        self._callers = callers
         connection.setblocking(False)
         self._feed = connection
         self._judge = judge
@@ -128,6 +142,8 @@ class Watcher:
                 raise FeedEndedError(f"not the warden's: {error}") from error
 
     def _take(self, told: feed.Told, sockets: list[int]) -> None:
+        if self._callers is not None:
+            _pass_on(self._callers, told)
         match told:
             case feed.Watch():
                 reports = socket.socket(fileno=sockets[0])
@@ -145,6 +161,8 @@ class Watcher:
                 if told.sandbox_id in self._by_id:
                     watched = self._by_id[told.to] = self._by_id.pop(told.sandbox_id)
                     watched.sandbox_id = told.to
+            case feed.Left():
+                pass  # its last reports may still wait, so the tree keeps it
             case _ if told.sandbox_id in self._by_id:
                 watched = self._by_id[told.sandbox_id]
                 match told:
@@ -272,7 +290,27 @@ class Watcher:
         return self._by_id.get(watched.sandbox_id) is watched
 
     def _forget(self, watched: _Watched) -> None:
+        if self._callers is not None:
+            self._callers.unwatch(feed.Unwatch(sandbox_id=watched.sandbox_id))
         del self._by_id[watched.sandbox_id]
         del self._by_socket[watched.reports.fileno()]
         self._epoll.unregister(watched.reports.fileno())
         watched.reports.close()
+
+
+def _pass_on(callers: Callers, told: feed.Told) -> None:
+    match told:
+        case feed.Watch():
+            callers.watch(told)
+        case feed.Expect():
+            callers.expect(told)
+        case feed.Withdrawn():
+            callers.withdrawn(told)
+        case feed.Left():
+            callers.left(told)
+        case feed.Renamed():
+            callers.renamed(told)
+        case feed.Unwatch():
+            callers.unwatch(told)
+        case _:
+            pass

@@ -106,7 +106,7 @@ def is_address(name: str) -> bool:
     return ":" in name or name.rpartition(".")[2].isdigit()
 
 
-class _HostClassifier:
+class HostClassifier:
     """The host names of one `ClassTables`: exact names and `*.` suffixes, looked up label by label."""
 
     __slots__ = ("_deeper", "_exact")
@@ -122,6 +122,7 @@ class _HostClassifier:
                     (self._deeper if wild else self._exact).setdefault(key, []).append(name)
 
     def classify(self, host: str) -> dict[str, bool]:
+        """The tables' classes that hold a canonical name."""
         found = dict.fromkeys(self._exact.get(host, ()), True)
         if self._deeper and not is_address(host):
             _, _, parent = host.partition(".")
@@ -131,7 +132,7 @@ class _HostClassifier:
         return found
 
 
-host_classifier: Final[DerivedOnce[ClassTables, _HostClassifier]] = DerivedOnce(_HostClassifier)
+host_classifier: Final[DerivedOnce[ClassTables, HostClassifier]] = DerivedOnce(HostClassifier)
 
 
 def classify_host(name: str, tables: ClassTables) -> dict[str, bool]:

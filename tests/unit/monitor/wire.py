@@ -105,17 +105,22 @@ def pair():
 class Bench:
     """A watcher of one sandbox. `sentry` is the sandbox's end of its reports, `kept` the warden's copy of the other."""
 
-    def __init__(self, judge: Any = None, *, calls=(), processes=()):
+    def __init__(self, judge: Any = None, *, calls=(), processes=(), callers=None, address=""):
         self.judge = cast("Any", judge if judge is not None else Strict())
         self._feed, theirs = pair()
         self._feed.setblocking(False)
-        self.watcher = Watcher(theirs, self.judge)
+        self.watcher = Watcher(theirs, self.judge, callers)
         self.sentry, self.kept = pair()
-        self.watch(calls, processes)
+        self.watch(calls, processes, address)
 
-    def watch(self, calls=(), processes=()):
+    def watch(self, calls=(), processes=(), address=""):
         told = feed.Watch(
-            sandbox_id=SANDBOX, container=SANDBOX, template="base", calls=tuple(calls), processes=tuple(processes)
+            sandbox_id=SANDBOX,
+            container=SANDBOX,
+            template="base",
+            address=address,
+            calls=tuple(calls),
+            processes=tuple(processes),
         )
         passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.kept.fileno()]))]
         self._feed.sendmsg([msgspec.msgpack.encode(told)], passed)

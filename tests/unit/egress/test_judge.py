@@ -1,0 +1,227 @@
+"""Connections judged by the shipped rules: each refusal beside one like it that is allowed."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from opensafe.egress.callers import Callers
+from opensafe.egress.judge import EgressJudge, Question
+from opensafe.egress.reports import Reports
+from opensafe.errors import EvaluationFailed
+from opensafe.model.calls import Principal
+from opensafe.model.connection import Connection
+from opensafe.model.policy_input import BudgetInput, SessionInput
+from opensafe.model.usage import Usage
+from opensafe.policy.bundle import load
+from opensafe.policy.engine import Engine
+from opensafe.policy.reload import Loaded
+from opensafe.warden import feed
+from tests.harness.policy import TRUSTED, site_bundle
+from tests.unit.monitor.wire import SANDBOX, call
+
+ADDRESS = "10.201.0.1"
+HOST = "docs.python.org"
+NETWORK = (HOST, "*.readthedocs.io", "0.0.0.0", "1.1.1.1", "evil.example.com")
+NOTHING = Usage().as_budget()
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    bundle = load(site_bundle(tmp_path_factory.mktemp("bundle"))[0], trusted=TRUSTED)
+    engine = Engine(bundle, deadline_ms=1000)
+    yield Loaded(bundle=bundle, engine=engine, quick=False)
+    engine.close()
+
+
+class Bench:
+    def __init__(self, loaded, **options):
+        self.callers = Callers()
+        self.told: list[Connection] = []
+        self.timers: list[Callable[[], None]] = []
+        reports = Reports(self.told.append, later=lambda _, then: self.timers.append(then), kinds=4)
+        self.judge = EgressJudge(self.callers, reports, **options)
+        self.judge.lead(loaded)
+        self.callers.watch(feed.Watch(sandbox_id=SANDBOX, container=SANDBOX, template="base", address=ADDRESS))
+
+    def start(self, **changes):
+        self.call = call(
+            **{
+                "network": NETWORK,
+                "principal": Principal(name="agent", roles=("developer",)),
+                "session": SessionInput(id="s", agent="a", age_s=5),
+                "budget": BudgetInput(usage=NOTHING, principal=NOTHING),
+            }
+            | changes
+        )
+        self.callers.expect(feed.Expect(sandbox_id=SANDBOX, call=self.call))
+
+    def ask(self, name=HOST, **changes):
+        fields = {"source": ADDRESS, "layer": "tls", "name": name, "sni": name, "port": 443}
+        return self.judge.judge(Question(**(fields | changes)))
+
+
+@pytest.fixture
+def bench(loaded):
+    bench = Bench(loaded)
+    bench.start()
+    return bench
+
+
+def test_what_a_call_was_granted_is_allowed_and_told_once(bench):
+    answer = bench.ask()
+    assert answer.allowed, answer.why
+    assert (answer.name, answer.exec_id, answer.sandbox_id) == (HOST, bench.call.exec_id, SANDBOX)
+    (told,) = bench.told
+    assert (told.state, told.name, told.port, told.call_id) == ("allowed", HOST, 443, "c")
+    assert (told.decision_id, told.rules, told.count) == (bench.call.decision_id, ("egress.domain.allow",), 1)
+
+
+@pytest.mark.parametrize("layer", [
+    {"layer": "http", "authority": HOST, "method": "GET", "port": 80, "sni": ""},
+    {"layer": "dns", "port": None, "sni": "", "label": {"longest": 6, "length": 15, "entropy": 2500, "names": 1}},
+])  # fmt: skip
+def test_each_layer_is_judged(bench, layer):
+    answer = bench.ask(**layer)
+    assert answer.allowed, answer.why
+
+
+@pytest.mark.parametrize("name", [HOST, HOST.upper(), f"{HOST}."])
+def test_NW19_B36_spellings_of_one_host_are_one_name(bench, name):
+    answer = bench.ask(name)
+    assert (answer.allowed, answer.name) == (True, HOST), answer.why
+
+
+@pytest.mark.parametrize("name", [
+    "", ".", f"{HOST}..", f"evil.example.com\\@{HOST}", f"{HOST}\\evil.example.com", f"{HOST}\0.evil.example.com",
+    f"{HOST}\r\nX: y", f"{HOST}\t", f"{HOST}#.evil.example.com", f"{HOST}/", f"{HOST}?", f"{HOST}%00.evil.example.com",
+    f"evil.example.com,{HOST}", f"{HOST} evil.example.com", f"a@b@{HOST}", f"{HOST}:444", f"http://{HOST}",
+    "docs.pyth\u043en.org", "docs\u3002python.org", "d" * 64 + ".org", "x." * 127 + "org", "*.readthedocs.io",
+])  # fmt: skip
+def test_NW19_B35_B37_what_is_not_exactly_one_host_is_refused(bench, name):
+    answer = bench.ask(name)
+    assert not answer.allowed
+    assert len(answer.why) <= 500
+    assert answer.why.isprintable()
+    assert bench.told[-1].state == "refused"
+
+
+def test_NW19_user_information_is_refused(bench):
+    assert "egress.userinfo.deny" in bench.ask(f"a@{HOST}").why + str(bench.told[-1].rules)
+
+
+@pytest.mark.parametrize("name", [
+    "notreadthedocs.io", "readthedocs.io", "readthedocs.io.evil.example.com", "xreadthedocs.io", "notdocs.python.org",
+    f"a.{HOST}", "python.org",
+])  # fmt: skip
+def test_NW20_B38_a_suffix_covers_whole_labels_below_it(bench, name):
+    assert not bench.ask(name).allowed
+
+
+@pytest.mark.parametrize("name", ["flask.readthedocs.io", "a.b.c.readthedocs.io"])
+def test_G13_NW20_a_pattern_of_the_grant_covers_what_the_tables_cover(bench, name):
+    answer = bench.ask(name)
+    assert answer.allowed, answer.why
+
+
+@pytest.mark.parametrize("name", ["0.0.0.0", "0", "0x0", "0.0.0.0/0", "::", "[::]", "127.1", "2130706433", "1.1.1.1"])
+def test_G14_addresses_are_refused_granted_or_not(bench, name):
+    assert not bench.ask(name).allowed
+
+
+def test_a_granted_address_is_refused_by_its_rule(bench):
+    assert not bench.ask("1.1.1.1").allowed
+    assert "egress.ip.literal.deny" in bench.told[-1].rules
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", HOST, "nonsense/"])
+def test_the_address_that_would_be_dialled_is_judged(bench, address):
+    assert not bench.ask(address=address).allowed
+    assert bench.ask(address="151.101.0.223").allowed
+
+
+def test_what_the_site_denies_is_refused_though_granted(bench):
+    assert not bench.ask("evil.example.com").allowed
+    assert bench.told[-1].rules == ("egress.domain.allowlist",)
+
+
+@pytest.mark.parametrize("changes", [{"port": 22}, {"port": None}, {"sni": "flask.readthedocs.io"}, {"layer": "quic"}])
+def test_other_ports_names_and_layers_are_refused(bench, changes):
+    assert not bench.ask(**changes).allowed
+
+
+def test_without_a_grant_nothing_is_allowed(loaded):
+    bench = Bench(loaded)
+    assert "egress.domain.allowlist" in bench.ask().why
+    bench.start(network=("flask.readthedocs.io",))
+    assert not bench.ask().allowed
+    assert bench.ask("flask.readthedocs.io").allowed
+
+
+def test_from_an_unknown_address_nothing_is_allowed(bench):
+    answer = bench.ask(source="10.201.0.9")
+    assert (answer.allowed, answer.sandbox_id) == (False, "")
+
+
+def test_without_a_policy_nothing_is_allowed(bench):
+    bench.judge.lead(None)
+    assert "no policy" in bench.ask().why
+
+
+def test_a_policy_that_traps_allows_nothing(bench, loaded):
+    class Trapped:
+        tables = loaded.engine.tables
+
+        def evaluate(self, *_):
+            raise EvaluationFailed("it trapped")
+
+    bench.judge.lead(msgspec.structs.replace(loaded, engine=Trapped()))
+    assert "it trapped" in bench.ask().why
+    bench.judge.lead(loaded)
+    assert bench.ask().allowed
+
+
+def test_what_needs_a_review_is_refused(loaded):
+    bench = Bench(loaded)
+    bench.start(session=SessionInput(id="s", agent="a", taints=("secret.read",)))
+    assert "egress.taint.review" in bench.ask().why
+
+
+@pytest.mark.parametrize("spent", [{"bytes_sent": 1001}, {"requests": 5}])
+def test_what_was_used_since_the_decision_counts(loaded, spent):
+    bench = Bench(loaded)
+    bench.start(budget=BudgetInput(usage=NOTHING, principal=NOTHING, limits={"egress_bytes": 1000, "requests": 5}))
+    assert bench.ask(**{key: value - 1 for key, value in spent.items()}).allowed
+    assert not bench.ask(**spent).allowed
+
+
+def test_what_another_keeps_count_of_counts(loaded):
+    bench = Bench(loaded, used=lambda session: {"requests": 5} if session == "s" else {})
+    bench.start(budget=BudgetInput(usage=NOTHING, principal=NOTHING, limits={"requests": 6}))
+    assert bench.ask().allowed
+    assert not bench.ask(requests=1).allowed
+
+
+def test_equal_refusals_become_one_record_with_their_number(bench):
+    for _ in range(5):
+        bench.ask("evil.example.com")
+    bench.ask("evil.example.com", port=80)
+    (flush,) = bench.timers
+    flush()
+    assert [(one.port, one.count) for one in bench.told] == [(443, 1), (80, 1), (443, 4)]
+
+
+def test_different_refusals_are_bounded_and_counted(bench):
+    for number in range(9):
+        bench.ask(f"n{number}.example.com")
+    bench.timers.pop()()
+    assert [(one.name, one.rules, one.count) for one in bench.told[4:]] == [("", (), 5)]
+    bench.ask("n9.example.com")
+    assert bench.told[-1].name == "n9.example.com"
+
+
+def test_what_is_asked_again_is_told_only_where_it_is_refused(bench):
+    assert bench.ask(again=True).allowed
+    assert bench.told == []
+    assert not bench.ask("evil.example.com", again=True).allowed
+    assert len(bench.told) == 1
