@@ -14,7 +14,7 @@ from envoy.service.accesslog.v3 import als_pb2
 
 from opensafe.warden.feed import Call
 
-from .accounting import OTHER, Accounting
+from .accounting import Accounting
 from .connections import Connections, Judge, Open, Socket
 
 _ENDS: Final = frozenset((accesslog_pb2.AccessLogType.TcpConnectionEnd, accesslog_pb2.AccessLogType.DownstreamEnd))
@@ -84,8 +84,8 @@ class Log:
         """One that was never allowed here, or forgotten: nobody could cut it later, so it is cut now."""
         call = self._call_at(source[0])
         if ended:
-            if call is not None and common.upstream_remote_address.HasField("socket_address"):
-                self._accounting.moved("", OTHER, call, sent, received)
+            if call is not None and common.HasField("upstream_remote_address"):
+                self._accounting.moved("", "", call, sent, received)
         elif source[0]:
             await self._connections.stranger(source)
 

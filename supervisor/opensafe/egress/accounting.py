@@ -86,11 +86,12 @@ class Accounting:
             self._count(sandbox_id, name, refused=1)
 
     def moved(self, sandbox_id: str, name: str, call: Call | None, sent: int, received: int) -> None:
-        """Add bytes: from the guest, to the guest."""
-        self._count(sandbox_id, name, sent=sent, received=received)
+        """Add bytes: from the guest, to the guest. sandbox_id: "" where it is not known any more."""
+        if sandbox_id:
+            self._count(sandbox_id, name, sent=sent, received=received)
         if call is not None:
             session = self._sessions.setdefault(call.session_id, _Session())
-            session.sandboxes.add(sandbox_id)
+            session.sandboxes |= {sandbox_id} - {""}
             session.sent += sent
 
     def ended(self, exec_id: str) -> None:

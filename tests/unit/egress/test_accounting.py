@@ -136,3 +136,19 @@ async def test_entries_that_say_nothing_of_use_do_no_harm(envoy):
     )
     assert sent(envoy)["allowed.test"] == (1, 0, 4, 0)
     assert envoy.cuts == []
+
+
+async def test_what_a_forgotten_connection_sent_counts_to_its_session(envoy):
+    envoy.calls[GUEST] = call(limits={"egress_bytes": 100})
+    await envoy.tls("allowed.test")
+    end = KIND.TcpConnectionEnd
+    await envoy.log(tcp_entry(end, 10), tcp_entry(end, 91, port=9))
+    assert (await envoy.tls("allowed.test", 2)).status.code == DENIED
+
+
+async def test_what_was_refused_before_a_dial_sent_nothing(envoy):
+    envoy.calls[GUEST] = call(limits={"egress_bytes": 100})
+    await envoy.tls("allowed.test")
+    end = KIND.TcpConnectionEnd
+    await envoy.log(tcp_entry(end, 10), tcp_entry(end, 91, port=9, dialled=""))
+    assert (await envoy.tls("allowed.test", 2)).status.code == OK
