@@ -164,8 +164,9 @@ class Connections:
         """Judge these again, with what was sent so far, and cut those that are refused now."""
         for one in some:
             over = self._accounting.over(one.call)
-            if over or not judge.judge(self._accounting.charged(one.question, one.call, counted=True)).allowed:
-                await self._end(one, over or "refused by the policy in force")
+            answer = judge.judge(self._accounting.charged(one.question, one.call, counted=True))
+            if over or not answer.allowed or answer.exec_id != one.answer.exec_id:  # another call's grant is no grant
+                await self._end(one, over or answer.why or "its call's grant is closed")
 
     async def ended(self, exec_id: str) -> None:
         """Cut all that was opened under this call's grant."""

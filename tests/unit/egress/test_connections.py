@@ -56,6 +56,14 @@ async def test_a_calls_connections_are_cut_when_it_has_ended_and_another_calls_s
     assert envoy.cuts == [(GUEST, 1)]
 
 
+async def test_another_calls_grant_of_the_same_name_keeps_nothing_open(envoy):
+    await envoy.tls("allowed.test", 1)
+    envoy.policy.exec_id = "exec-2"
+    await envoy.tls("allowed.test", 2)
+    await envoy.connections.recheck(envoy.policy)
+    assert envoy.cuts == [(GUEST, 1)]
+
+
 async def test_what_ended_and_what_was_cut_are_reported_with_their_bytes(envoy):
     await envoy.tls("allowed.test", 1)
     await envoy.tls("other.test", 2)
