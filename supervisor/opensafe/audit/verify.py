@@ -15,9 +15,10 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain
 from opensafe.model.checkpoint import VerifierKey
+from opensafe.model.connection import covers
 from opensafe.model.decision import Action
 from opensafe.model.outcome import NEVER_EXECUTED
-from opensafe.model.records import DecisionRecord, OutcomeRecord, Record
+from opensafe.model.records import ConnectionRecord, DecisionRecord, OutcomeRecord, Record
 
 from .checkpoints import read_key, read_notes
 from .segment import read_lines, read_log, segment_paths
@@ -171,6 +172,7 @@ class _Verification:
         self._findings: list[Finding] = []
         self._allowed: dict[str, _Allowed] = {}
         self._decision_leaf: dict[str, str] = {}
+        self._granted: dict[str, tuple[str, ...]] = {}
         self._executed: dict[str, int] = {}
         self._ended: dict[tuple[str, str], int] = {}
         self._records = 0
@@ -215,8 +217,11 @@ class _Verification:
                         self._decision_leaf[record.decision_id] = link.leaf
                         if record.result.action is Action.ALLOW and record.subject:
                             self._allowed[link.leaf] = _Allowed(link.index, record.subject)
+                            self._remember_network(record)
                     case OutcomeRecord():
                         self._check_outcome(link, record)
+                    case ConnectionRecord(state="allowed"):
+                        self._check_connection(link, record)
                     case _:
                         pass
         except chain.ChainBrokenError as error:
@@ -240,6 +245,18 @@ class _Verification:
         executed = record.outcome.run_ns > 0 and record.outcome.kind not in NEVER_EXECUTED
         if executed and self._decision_leaf.get(record.decision_id) in self._allowed:
             self._executed[record.decision_id] = link.index
+
+    def _remember_network(self, record: DecisionRecord) -> None:
+        if record.result.grant.network:
+            self._granted[record.decision_id] = record.result.grant.network
+
+    def _check_connection(self, link: chain.Link, record: ConnectionRecord) -> None:
+        """What was let out was granted by a decision on record. A part may lack the decision."""
+        if self._part is not None and record.decision_id not in self._decision_leaf:
+            return
+        if not covers(self._granted.get(record.decision_id, ()), record.name):
+            message = f"{record.name} was let out, which no decision {record.decision_id or 'at all'} granted"
+            self._found("connection_without_grant", "audit", link.index, message)
 
     def _read_ledger(self) -> tuple[int, set[str]]:
         count, used, starts = 0, set[str](), set[str]()

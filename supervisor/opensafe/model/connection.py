@@ -1,5 +1,6 @@
 """What became of a connection or a DNS question of a sandbox: told by the egress helper, put on record by the front."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -38,3 +39,10 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     received: _Count = 0
     count: Annotated[int, msgspec.Meta(ge=1)] = 1
     revision: _Text = ""
+
+
+def covers(granted: Iterable[str], name: str) -> bool:
+    """Whether a grant covers a name, both canonical: by exactly it, or by `*.` and one of the names it is below."""
+    labels = name.split(".")
+    wild = {"*." + ".".join(labels[at:]) for at in range(1, len(labels))} if not labels[-1].isdigit() else set()
+    return any(one == name or one in wild for one in granted)

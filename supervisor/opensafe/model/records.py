@@ -7,6 +7,7 @@ follow OPA's decision log where it has one (`decision_id`, `bundles`, `path`, `i
 
 import msgspec
 
+from .canonical import MAX_SAFE_INTEGER
 from .decision import Action, Decision, RuleHit
 from .limits import SandboxLimits
 from .outcome import Outcome
@@ -206,6 +207,40 @@ class ShadowRecord(_Record, frozen=True, tag="shadow"):
     rules: tuple[RuleHit, ...]
 
 
+class ConnectionRecord(_Record, frozen=True, tag="connection"):
+    """What became of a connection or a DNS question of a sandbox: the fields are model/connection.py's.
+
+    It stands under the decision whose call had the grant; `decision_id` is "" where none lived there.
+    """
+
+    state: str
+    sandbox_id: str = ""
+    exec_id: str = ""
+    decision_id: str = ""
+    call_id: str = ""
+    session_id: str = ""
+    principal: str = ""
+    trace_id: str = ""
+    layer: str = ""
+    name: str = ""
+    port: int | None = None
+    address: str = ""
+    method: str = ""
+    rules: tuple[str, ...] = ()
+    reason: str = ""
+    sent: int = 0
+    received: int = 0
+    count: int = 1
+    revision: str = ""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What it used up of its session's budget: a request as it is let out, its bytes as it ends."""
+        if self.state == "allowed" and self.layer != "dns":
+            return Usage(requests=1)
+        return Usage(egress_bytes=min(self.sent, MAX_SAFE_INTEGER)) if self.sent else None
+
+
 class TornRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="torn"):
     """Accounts for a fragment that a crash left (model/chain.py)."""
 
@@ -225,5 +260,6 @@ Record = (
     | BundleRecord
     | CandidateRecord
     | ShadowRecord
+    | ConnectionRecord
     | TornRecord
 )

@@ -20,6 +20,7 @@ from opensafe.model.records import (
     BanRecord,
     BundleRecord,
     CandidateRecord,
+    ConnectionRecord,
     DaemonRecord,
     DecisionRecord,
     OutcomeRecord,
@@ -219,6 +220,9 @@ class Store:
                 self._fold_outcome(record)
             case UsageRecord():
                 self.history.fold_usage(record.session_id, record.usage, record.time_us)
+            case ConnectionRecord():
+                if record.usage is not None:
+                    self.history.fold_usage(record.session_id, record.usage, record.time_us)
             case ReviewRecord():
                 self._fold_review(record)
             case BanRecord():

@@ -116,7 +116,8 @@ MAPPED = [
     (bundle("activated", number=3, revision="r1", key="00"), 5019, 1, {"state_id": 2, "status_id": 1}),
     (bundle("refused", reason="signature"), 5019, 1, {"state_id": 99, "status_id": 2, "status_detail": "signature"}),
 ]
-UNMAPPED = [CANDIDATE, SHADOW, bundle("removed"), records.TornRecord(fragment_sha256="00")]
+CONNECTION = records.ConnectionRecord(time_us=TIME_US, state="allowed", layer="tls", name="docs.python.org", port=443)
+UNMAPPED = [CANDIDATE, SHADOW, CONNECTION, bundle("removed"), records.TornRecord(fragment_sha256="00")]
 
 
 def event_of(record, place=PLACE, before=()):
