@@ -100,7 +100,7 @@ class Mapper:
         self._open: OrderedDict[str, _Call] = OrderedDict()
 
     def event(self, record: Record, place: Place) -> Event | None:
-        """The event of a record, None where there is no class for it (candidate, shadow, connection, torn, a removed bundle)."""
+        """The event of a record, None where OCSF has no class (candidate, shadow, connection, torn, removed bundle)."""
         match record:
             case DecisionRecord(purpose="runtime"):
                 return _violation(record, place)

@@ -77,6 +77,9 @@ def test_what_a_call_was_granted_is_allowed_and_told_once(bench):
     assert (told.decision_id, told.rules, told.count) == (bench.call.decision_id, ("egress.domain.allow",), 1)
 
 
+DNS = {"layer": "dns", "port": None, "sni": "", "label": {"longest": 6, "length": 15, "entropy": 2500, "names": 1}}
+
+
 @pytest.mark.parametrize("layer", [
     {"layer": "http", "authority": HOST, "method": "GET", "port": 80, "sni": ""},
     {"layer": "dns", "port": None, "sni": "", "label": {"longest": 6, "length": 15, "entropy": 2500, "names": 1}},
@@ -102,6 +105,7 @@ def test_NW19_B35_B37_what_is_not_exactly_one_host_is_refused(bench, name):
     answer = bench.ask(name)
     assert not answer.allowed
     assert len(answer.why) <= 500
+    assert not bench.ask(name, **DNS).allowed
     assert answer.why.isprintable()
     assert bench.told[-1].state == "refused"
 
