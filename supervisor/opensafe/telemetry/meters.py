@@ -14,6 +14,7 @@ from opensafe.model.decision import Action
 from opensafe.model.outcome import FINAL, OutcomeKind
 from opensafe.model.records import (
     BundleRecord,
+    ConnectionRecord,
     DecisionRecord,
     OutcomeRecord,
     Record,
@@ -102,6 +103,7 @@ class Meters:
         self.reviews = Counts("approved", "rejected", "expired")
         self.refusals = Counts("LIMIT_EXCEEDED")
         self.sandboxes_lost = Counts(*_CAUSES, OTHER)
+        self.egress = Counts()
         self.bundles = Counts("activated", "refused")
         self.records = Counts()
         self.tools = Times(TOOL_BOUNDS)
@@ -116,6 +118,7 @@ class Meters:
             RefusalRecord: self._refusal,
             SandboxRecord: self._sandbox,
             BundleRecord: self._bundle,
+            ConnectionRecord: self._connection,
         }
         self._by_span: dict[str, Callable[[Mapping[str, Any], float], None]] = {
             semconv.EXECUTE_TOOL: self._call,
@@ -204,3 +207,6 @@ class Meters:
 
     def _bundle(self, record: BundleRecord) -> None:
         self.bundles.add((record.state,))
+
+    def _connection(self, record: ConnectionRecord) -> None:
+        self.egress.add((record.layer, record.state), record.count)

@@ -253,6 +253,12 @@ FAMILIES: Final[tuple[Counter | Gauge | Histogram, ...]] = (
         _root(lambda root: root.refused),
     ),
     Counter(
+        "opensafe_egress_total",
+        "Connections and DNS questions of sandboxes that were allowed or refused, and those that ended or were cut.",
+        ("layer", "action"),
+        _counted(lambda meters: meters.egress),
+    ),
+    Counter(
         "opensafe_audit_records_total",
         "Records written to the audit log, by kind.",
         ("kind",),

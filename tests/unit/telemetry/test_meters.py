@@ -12,7 +12,14 @@ from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.ids import now_us
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import CallInput, PolicyInput, SessionInput
-from opensafe.model.records import BundleRecord, DecisionRecord, OutcomeRecord, RefusalRecord, SandboxRecord
+from opensafe.model.records import (
+    BundleRecord,
+    ConnectionRecord,
+    DecisionRecord,
+    OutcomeRecord,
+    RefusalRecord,
+    SandboxRecord,
+)
 from opensafe.telemetry import semconv
 from opensafe.telemetry.meters import FAMILIES, MOST, OTHER, Counts, Meters, Times
 from opensafe.telemetry.spans import Tracing, Waited, describe_outcome
@@ -255,3 +262,10 @@ def test_spans_that_the_queue_has_no_room_for_are_counted():
     exporter.go_on.set()
     tracing.close()
     assert len(exporter.get_finished_spans()) == 512 + 2048
+
+
+def test_connections_are_counted_by_layer_and_what_became_of_them():
+    meters = Meters()
+    for state, count in (("allowed", 1), ("refused", 7), ("refused", 1)):
+        meters.record(ConnectionRecord(time_us=1, state=state, layer="tls", count=count))
+    assert meters.egress.series == {("tls", "allowed"): 1, ("tls", "refused"): 8}
