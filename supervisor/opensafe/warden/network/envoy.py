@@ -13,6 +13,7 @@ import logging
 import os
 import pathlib
 import pwd
+import resource
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -36,7 +37,9 @@ _LINE_MAX: Final = 512
 _CHUNK: Final = 4096
 _LINES_PER_PERIOD: Final = 20
 _PERIOD_S: Final = 10.0
-_OPEN_FILES: Final = 4 * CONNECTIONS + 1024
+#: Besides those of connections, of which each may take four.
+_OWN_FILES: Final = 512
+_OPEN_FILES: Final = 4 * CONNECTIONS + _OWN_FILES
 _WORKERS: Final = 2
 
 
@@ -62,6 +65,7 @@ class Envoy:
         self._authz = authz
         self._died = died
         self._stopping = asyncio.Event()
+        self._child: process.Child | None = None
 
     async def run(self) -> None:
         """Start it, and again whenever it ends, until `close`. Raises HostUnsuitable where there is no binary."""
@@ -89,11 +93,18 @@ class Envoy:
         """Let `run` end it."""
         self._stopping.set()
 
+    def kill(self) -> None:
+        """End this life, and with it every connection; `run` begins another."""
+        if self._child is not None:
+            self._child.kill()
+
     def _prepare(self) -> None:
         self._target.mkdir(mode=0o755, parents=True, exist_ok=True)
         self.admin.parent.mkdir(mode=0o700, exist_ok=True)
         os.chown(self.admin.parent, self._account.pw_uid, self._account.pw_gid, follow_symlinks=False)
-        self._config.write_text(json.dumps(configuration(str(self._authz), str(self.admin)), indent=1) + "\n")
+        connections = max((_open_files() - _OWN_FILES) // 4, 1)
+        bootstrap = configuration(str(self._authz), str(self.admin), connections)
+        self._config.write_text(json.dumps(bootstrap, indent=1) + "\n")
         self._config.chmod(0o644)
 
     @property
@@ -105,7 +116,7 @@ class Envoy:
         ours, theirs = os.pipe2(os.O_CLOEXEC)
         with io.FileIO(ours) as lines:
             try:
-                child = self._spawn(binary, theirs)
+                child = self._child = self._spawn(binary, theirs)
             finally:
                 os.close(theirs)
             try:
@@ -122,6 +133,7 @@ class Envoy:
                     around[1].cancel()
                     child.kill()
             finally:
+                self._child = None
                 await child.close()
         return await child.wait()
 
@@ -133,7 +145,7 @@ class Envoy:
                 *("--network-fd", str(namespace.fileno())),
                 *("--user", f"{self._account.pw_uid}:{self._account.pw_gid}"),
                 *("--drop-capabilities", "--no-new-privileges"),
-                *("--rlimit", f"NOFILE={_OPEN_FILES}", "--rlimit", "CORE=0"),
+                *("--rlimit", f"NOFILE={_open_files()}", "--rlimit", "CORE=0"),
                 *("--bind", str(prefix), str(self._target)),
                 *("--", str(self._target / binary.relative_to(prefix)), "--config-path", str(self._config)),
                 *("--disable-hot-restart", "--concurrency", str(_WORKERS), "--log-level", "warning"),
@@ -188,6 +200,11 @@ async def _tell(pipe: io.FileIO) -> None:
                     dropped += 1
     finally:
         transport.close()
+
+
+def _open_files() -> int:
+    """What it shall have, or what this host allows: then there are fewer connections."""
+    return min(_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
 def _binary() -> pathlib.Path:

@@ -36,15 +36,18 @@ _INTERNAL_REQUEST: Final = (
 _INTERNAL_RESPONSE: Final = ("x-envoy-upstream-service-time", "x-envoy-attempt-count", "x-envoy-decorator-operation")
 
 
-def configuration(authz: str, admin: str) -> dict[str, Any]:
-    """The bootstrap as JSON values. `authz`, `admin`: paths of Unix sockets, to connect to and to be made."""
+def configuration(authz: str, admin: str, connections: int = CONNECTIONS) -> dict[str, Any]:
+    """The bootstrap as JSON values. `authz`, `admin`: paths of Unix sockets, to connect to and to be made.
+
+    `connections`: how many all sandboxes together may have open.
+    """
     return {
         "node": {"id": "gateway", "cluster": "opensafe"},
         "admin": {"address": {"pipe": {"path": admin, "mode": 0o600}}},
         "bootstrap_extensions": [
             _typed("bootstrap.internal_listener", "bootstrap.internal_listener.v3.InternalListener")
         ],
-        "overload_manager": _overload(),
+        "overload_manager": _overload(connections),
         "static_resources": {
             "listeners": [_outer(), _inner(), _plain()],
             "clusters": [_authz(authz), _hop(), _names("tls_names"), _names("http_names", http=True)],
@@ -57,14 +60,14 @@ def _typed(name: str, kind: str, /, **fields: object) -> dict[str, Any]:
     return {"name": f"envoy.{name}", "typed_config": {"@type": f"{_API}.extensions.{kind}", **fields}}
 
 
-def _overload() -> dict[str, Any]:
+def _overload(connections: int) -> dict[str, Any]:
     monitors = "resource_monitors"
     return {
         "resource_monitors": [
             _typed(
                 f"{monitors}.global_downstream_max_connections",
                 f"{monitors}.downstream_connections.v3.DownstreamConnectionsConfig",
-                max_active_downstream_connections=CONNECTIONS,
+                max_active_downstream_connections=connections,
             ),
             _typed(f"{monitors}.fixed_heap", f"{monitors}.fixed_heap.v3.FixedHeapConfig", max_heap_size_bytes=_HEAP),
         ],
