@@ -16,6 +16,7 @@ from . import (
     call,
     cp,
     doctor,
+    escape,
     execs,
     exits,
     image,
@@ -74,6 +75,7 @@ def build() -> typer.Typer:
     app.add_typer(trace.group, name="trace")
     app.add_typer(bench.group, name="bench")
     app.add_typer(redteam.group, name="redteam")
+    app.add_typer(escape.group, name="escape")
     return app
 
 
