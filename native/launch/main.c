@@ -62,8 +62,9 @@ static enum result take_step(enum step step, const struct plan *plan, struct fil
         return RESULT_OK;
     case STEP_NETWORK:
         /*
-         * Safe: the namespace is named by a descriptor that the daemon holds, never by a path, and CLONE_NEWNET
-         * makes the kernel refuse one of any other kind. Needs CAP_SYS_ADMIN, so it stands before the user changes.
+         * Safe: the namespace is named by a descriptor that the daemon holds, never by a path, and
+         * CLONE_NEWNET makes the kernel refuse one of any other kind. Needs CAP_SYS_ADMIN, so it stands
+         * before the user changes.
          */
         return plan->network_fd < 0 ? RESULT_OK : confine_network(plan->network_fd, failure);
     case STEP_BIND:
