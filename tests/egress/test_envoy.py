@@ -50,7 +50,7 @@ def _ip(*words):
 
 def _inside(namespace, work):
     """What `work` returns in the namespace: a socket made there stays there."""
-    settled = concurrent.futures.Future()
+    settled: concurrent.futures.Future = concurrent.futures.Future()
 
     def body():
         try:
@@ -150,7 +150,7 @@ class Resolver(asyncio.DatagramProtocol):
         self._transport.sendto(answer.to_wire(), address)
 
 
-class Judge(external_auth_pb2_grpc.AuthorizationServicer):
+class Judge(external_auth_pb2_grpc.AuthorizationServicer):  # type: ignore[misc]  # the package ships no types
     """Allows the names in ALLOWED; `hold` makes it answer nobody."""
 
     def __init__(self):
@@ -178,7 +178,13 @@ class Gate:
         self.guest, self.gateway, world = names
         self.directory = directory
         self.account = pwd.getpwnam("opensafe-egress")
-        layout = Layout(*(directory / name for name in ("state", "run", "runsc")), NATIVE, directory / "images")
+        layout = Layout(
+            state=directory / "state",
+            run=directory / "run",
+            runsc=directory / "runsc",
+            native=NATIVE,
+            images=directory / "images",
+        )
         layout.run.mkdir(mode=0o755)
         self.authz = layout.run / "authz.sock"
         self.world = World(world, certificate)
