@@ -25,7 +25,7 @@ def test_every_row_has_its_probe():
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def results():
     async with World.open() as world:
-        made = await Suite(Stage(world, None, None, "dev"), only_controls=True).run(PROBES, 4)
+        made = await Suite(Stage(world, None, None, "base"), only_controls=True).run(PROBES, 4)
     return {result.id: result for result in made}
 
 

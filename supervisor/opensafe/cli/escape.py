@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # the suite brings netlink, DNS and certificates into the pro
 
     from opensafe.proof.escape.probe import Probe, Result
 
-_TEMPLATE = "dev"
+_TEMPLATE = "base"
 
 group = typer.Typer(help="Attempts to get out of a sandbox.", no_args_is_help=True)
 
