@@ -5,6 +5,7 @@ import secrets
 import socket
 import subprocess
 import threading
+import types
 
 import pytest
 
@@ -24,8 +25,10 @@ async def gateway(tmp_path):
     instance = secrets.token_hex(5)
     settings = EgressSettings(uplink=UPLINK, vetted_also=("198.51.100.0/24",))
     made = await Gateway.open(tmp_path / "gateway", settings, instance, OWNER)
-    made.place, made.instance = tmp_path, instance
-    yield made
+    place = types.SimpleNamespace(path=tmp_path, instance=instance)
+    for name in ("attach", "detach", "vet", "cut", "cut_all", "take_sockets"):
+        setattr(place, name, getattr(made, name))
+    yield place
     await made.close()
     assert await remove(tmp_path / "gateway", instance) == []
     assert f"os{instance}" not in shown("ip", "link")
@@ -37,7 +40,7 @@ async def guests(gateway):
     """Two namespaces with links, as pairs of path and link."""
     made = []
     for name in ("one", "two"):
-        path = gateway.place / name
+        path = gateway.path / name
         await namespaces.create(path)
         made.append((path, await gateway.attach(path)))
     yield made
@@ -99,14 +102,14 @@ async def test_NW_28_a_source_that_is_not_the_links_own_is_not_heard(gateway, gu
 
 async def test_NW_07_there_is_no_ipv6(gateway, guests):
     path, _ = guests[0]
-    for namespace in (path, gateway.place / "gateway"):
+    for namespace in (path, gateway.path / "gateway"):
         assert shown("nsenter", f"--net={namespace}", "ip", "-6", "addr") == ""
 
 
 async def test_nothing_is_forwarded_and_the_rule_alone_would_hold(gateway, guests):
     """Even a gateway that forwards lets nothing through: refused where it arrives."""
     path, _ = guests[0]
-    own = f"--net={gateway.place / 'gateway'}"
+    own = f"--net={gateway.path / 'gateway'}"
     assert shown("nsenter", own, "sysctl", "-n", "net.ipv4.ip_forward").strip() == "0"
     shown("nsenter", own, "sysctl", "-qw", "net.ipv4.ip_forward=1")
     assert await inside(path, "10.203.250.1", 22) == "ConnectionRefusedError"
@@ -114,7 +117,7 @@ async def test_nothing_is_forwarded_and_the_rule_alone_would_hold(gateway, guest
 
 async def test_only_the_owner_dials_and_only_what_was_vetted(gateway):
     with listening_on_the_uplink(gateway) as (address, port_80):
-        own = gateway.place / "gateway"
+        own = gateway.path / "gateway"
         assert as_owner(own, address, port_80) == "ConnectionRefusedError"
         await gateway.vet([address], 60)
         assert as_owner(own, address, port_80) == "open"
@@ -185,7 +188,7 @@ async def test_NW_12_what_is_not_global_is_never_vetted(gateway, address):
     with pytest.raises(ValueError, match=address):
         await gateway.vet(["198.51.100.10", address], 60)
     assert "198.51.100.10" not in shown(
-        "nsenter", f"--net={gateway.place / 'gateway'}", "nft", "list", "set", "inet", "opensafe", "vetted"
+        "nsenter", f"--net={gateway.path / 'gateway'}", "nft", "list", "set", "inet", "opensafe", "vetted"
     )
 
 
@@ -223,7 +226,7 @@ async def test_RS_16_connections_of_one_guest_are_bounded(gateway, guests):
     (path, link), (neighbour, other) = guests
 
     def flood():
-        held = []
+        held: list[socket.socket] = []
         try:
             while len(held) < 600:
                 held += [socket.create_connection((link.gateway, 53), timeout=10)]

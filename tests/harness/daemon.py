@@ -20,17 +20,19 @@ _MORE_ROLES = {"second": ("reviewer",), "operator": ("operator",)}
 
 
 class Daemon(PrivateDaemon):
-    """`caps`, `service`, `audit` and `telemetry` are the text of these sections of the settings; `pool` is whole
-    `[[pool]]` tables.
+    """`caps`, `service`, `audit`, `egress` and `telemetry` are the text of these sections of the settings; `pool` is
+    whole `[[pool]]` tables.
 
     bundle: another than the shipped, signed for `key`. staffed: with a second reviewer and an operator among the
     principals.
     """
 
-    def __init__(self, *, caps="", service="", audit="", telemetry="", pool="", bundle=None, key=None, staffed=False):
+    def __init__(
+        self, *, caps="", service="", audit="", telemetry="", pool="", egress="", bundle=None, key=None, staffed=False
+    ):
         roles = _ROLES | _MORE_ROLES if staffed else _ROLES
         more = f"[service]\ndrain_s = 5\n{service}\n[caps]\n{caps}\n[audit]\n{audit}\n"
-        more += f"[telemetry]\n{telemetry}\n{pool}\n"
+        more += f"[telemetry]\n{telemetry}\n[egress]\n{egress}\n{pool}\n"
         super().__init__("test", roles, bundle=bundle, key=key, more=more)
 
     def client(self, principal="agent"):

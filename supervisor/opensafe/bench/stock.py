@@ -88,7 +88,7 @@ class Stock:
             hosts=self._directory / "hosts",
             network=pathlib.Path(),
         )
-        places.resolv_conf.write_text(spec.RESOLV_CONF)
+        places.resolv_conf.write_text(spec.resolv_conf(""))
         places.hosts.write_text(spec.HOSTS)
         limits = SandboxLimits()
         config = spec.oci_spec(SandboxSpec(sandbox_id="", limits=limits), places)

@@ -27,7 +27,7 @@ from opensafe.model.decision import Action
 from opensafe.model.ids import new_id, now_us
 from opensafe.model.limits import SandboxLimits
 from opensafe.model.records import SandboxRecord
-from opensafe.model.sandbox import NO_NETWORK, Name, SandboxSpec
+from opensafe.model.sandbox import GATEWAY, NO_NETWORK, Name, SandboxSpec
 from opensafe.state.rows import SandboxRow, SessionRow
 from opensafe.state.store import Store
 from opensafe.telemetry import semconv
@@ -49,10 +49,12 @@ _Seconds = Annotated[int, msgspec.Meta(ge=0, le=31_536_000)]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A sandbox as it is asked for. ttl_s: 0 for as long as the site allows. idle_timeout_s: 0 for never."""
+    """A sandbox as it is asked for. network: None for what this site has. ttl_s: 0 for as long as the site allows.
+    idle_timeout_s: 0 for never.
+    """
 
     template: Name = "base"
-    network: Name = NO_NETWORK
+    network: Name | None = None
     limits: SandboxLimits = SandboxLimits()
     labels: Labels = {}
     ttl_s: _Seconds = 0
@@ -85,7 +87,10 @@ class Sandboxes:
         warden: WardenClient,
         tracing: Tracing,
         caps: Caps,
+        *,
+        way_out: bool = False,
     ) -> None:
+        """way_out: sandboxes have one, unless they are asked for without."""
         self._judge = judge
         self._store = store
         self._sessions = sessions
@@ -95,6 +100,7 @@ class Sandboxes:
         self._warden = warden
         self._tracing = tracing
         self._caps = caps
+        self._networks = (GATEWAY, NO_NETWORK) if way_out else (NO_NETWORK,)
         #: Ids of those that are being made; one of them may be in the index already.
         self._making: set[str] = set()
 
@@ -114,8 +120,7 @@ class Sandboxes:
         async with self._noted(principal, "CreateSandbox", session_id):
             session = self._sessions.require(principal, session_id)
             ttl_s = self._ttl(wanted.ttl_s)
-            if wanted.network != NO_NETWORK:
-                raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
+            network = self._network(wanted.network)
             self._admit()
             self._making.add(sandbox_id)
         try:
@@ -123,7 +128,7 @@ class Sandboxes:
                 sandbox_id=sandbox_id,
                 template=wanted.template,
                 image_digest=await self._warden.find_image(wanted.template),
-                network=wanted.network,
+                network=network,
                 limits=wanted.limits,
             )
             with self._tracing.tool("sandbox.create", session_id, session.trace_id, spec.sandbox_id, carrier):
@@ -224,6 +229,18 @@ class Sandboxes:
 
     def _noted(self, principal: Principal, request: str, session_id: str = "") -> AbstractAsyncContextManager[None]:
         return self._refusals.noted(principal.name, session_id=session_id, request=request)
+
+    def _network(self, asked: str | None) -> str:
+        """The profile's name. Raises InvalidArgument."""
+        network = self._networks[0] if asked is None else asked
+        if network not in self._networks:
+            raise InvalidArgument(
+                "there is no such network profile",
+                value=network,
+                limit=", ".join(self._networks),
+                remedy="The site's operator sets egress.enabled." if network == GATEWAY else "Name one of these.",
+            )
+        return network
 
     def _ttl(self, asked_s: int) -> int:
         most = self._caps.sandbox_ttl_s

@@ -34,6 +34,7 @@ from opensafe.control.approved import Approved
 from opensafe.control.bans import Bans
 from opensafe.control.breaches import record_breaches
 from opensafe.control.changes import Changes
+from opensafe.control.connections import record_connections
 from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
 from opensafe.control.judge import Judge
@@ -138,7 +139,10 @@ class Front:
         sessions = Sessions(log, store, refusals, tracing, caps)
         changes = Changes(log, store)
         removals = Removals(changes, warden)
-        sandboxes = Sandboxes(judge, store, sessions, changes, removals, refusals, warden, tracing, caps)
+        sandboxes = Sandboxes(
+            *(judge, store, sessions, changes, removals, refusals, warden, tracing, caps),
+            way_out=config.egress.enabled,
+        )
         upkeep = Upkeep(changes, removals, store, warden)
         reviews = Reviews(log, store, caps)
         flow = Flow(caps.arguments_bytes_per_s)  # one for all that is judged of a principal
@@ -218,6 +222,7 @@ class Front:
             refusals.watch(),
             shadow.watch(),
             record_breaches(warden, log),
+            *((record_connections(warden, log),) if config.egress.enabled else ()),
             self._heartbeat(warden, log, api),
             self._tell_failure(log, api),
             activations.watch(),

@@ -3,8 +3,8 @@
     helper CONNECTION FEED SETTINGS KEYS
 
 It holds an engine of its own and changes its bundle where the front leads, one step after the other: prepare, swap.
-By that bundle it judges what the sentries report (FEED, docs/monitor.md). Sandboxes have no way out yet, so nothing
-else asks this engine.
+By that bundle it judges what the sentries report (FEED, docs/monitor.md) and, where sandboxes have a way out, each
+connection and DNS question (doors.py, docs/egress.md).
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from opensafe.policy.preparer import Preparer
 from opensafe.policy.reload import Loaded, Loader
 from opensafe.warden.client import WardenClient
 
+from .doors import Doors
 from .log import configure
 
 _log = structlog.get_logger()
@@ -33,9 +34,10 @@ _log = structlog.get_logger()
 class Helper:
     """Follows the front's steps. `serving` is what connections are judged by; None until the first swap."""
 
-    def __init__(self, loader: Loader, warden: WardenClient, judge: Judge) -> None:
+    def __init__(self, loader: Loader, warden: WardenClient, judge: Judge, doors: Doors | None) -> None:
         self._loader = loader
         self._judge = judge
+        self._doors = doors
         self._warden = warden
         self._prepared: Loaded | None = None
         self._optimising: asyncio.Task[None] | None = None
@@ -56,7 +58,7 @@ class Helper:
     async def close(self) -> None:
         """Free the engines."""
         await self._stop_optimising()
-        self._judge.lead(None)
+        await self._lead(None)
         self._drop(self._prepared)
         self._drop(self.serving)
 
@@ -70,7 +72,7 @@ class Helper:
             self._prepared = await self._loader.load(digest)
         if swap:
             old, self.serving, self._prepared = self.serving, self._prepared, None
-            self._judge.lead(self.serving)
+            await self._lead(self.serving)
             self._drop(old)
             _log.info("bundle swapped", revision=self.serving.bundle.revision)
             if self.serving.quick:
@@ -79,8 +81,14 @@ class Helper:
     async def _exchange(self, quick: Loaded) -> None:
         with contextlib.suppress(OpenSafeError):  # the quick one serves on
             self.serving = await self._loader.load(quick.bundle.digest, optimise=True)
-            self._judge.lead(self.serving)
+            await self._lead(self.serving)
             quick.engine.close()
+
+    async def _lead(self, loaded: Loaded | None) -> None:
+        """Whoever judges, judges by this; nobody by another once it returns."""
+        self._judge.lead(loaded)
+        if self._doors is not None:
+            await self._doors.lead(loaded)
 
     async def _stop_optimising(self) -> None:
         if self._optimising is not None:
@@ -109,9 +117,12 @@ async def _run(preparer: Preparer, connection: int, feed: int, config: Config, k
         memory_bytes=config.policy.memory_bytes,
     )
     warden = WardenClient(socket.socket(fileno=connection))
-    judge = Judge()
-    helper, watcher = Helper(loader, warden, judge), Watcher(socket.socket(fileno=feed), judge)
+    judge, doors = Judge(), Doors(warden, config.egress) if config.egress.enabled else None
+    helper = Helper(loader, warden, judge, doors)
+    watcher = Watcher(socket.socket(fileno=feed), judge, doors.callers if doors is not None else None)
     work = [asyncio.create_task(one) for one in (helper.follow(), watcher.run(), stop.wait())]
+    if doors is not None:
+        work.append(asyncio.create_task(doors.run()))
     try:
         await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -42,6 +42,9 @@ class Listener(Protocol):
     def closed(self, where: Where) -> None:
         """It no longer is: what it opened has to be cut."""
 
+    def gone(self, sandbox_id: str) -> None:
+        """The sandbox is gone, and its address with it."""
+
 
 class _Sandbox:
     def __init__(self, told: Watch) -> None:
@@ -101,6 +104,8 @@ class Callers:
         if sandbox := self._sandboxes.pop(sandbox_id, None):
             sandbox.calls.clear()
             self._settle(sandbox)
+            for listener in self._listeners:
+                listener.gone(sandbox_id)
 
     def _without(self, sandbox_id: str, exec_id: str) -> None:
         if sandbox := self._sandboxes.get(sandbox_id):

@@ -17,8 +17,9 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 
 
 ImageDigest = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
-#: The only network profile so far: loopback and no way out.
+#: Network profiles: loopback and no way out, or a link to the gateway, which lets a running call reach its grant.
 NO_NETWORK = "none"
+GATEWAY = "gateway"
 #: The sandbox's own user, who owns /workspace: whom every program runs as that asks for nobody else.
 OWN_UID = 1000
 
@@ -26,7 +27,7 @@ OWN_UID = 1000
 class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sandbox to be made. `sandbox_id` is random and never reused; `template` names a runner image.
 
-    image_digest: of the image that was judged; the warden makes the sandbox of no other. network: its profile.
+    image_digest: of the image that was judged; the warden makes the sandbox of no other. network: its profile, by name.
     """
 
     sandbox_id: str

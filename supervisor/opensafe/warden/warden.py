@@ -34,13 +34,14 @@ import msgspec
 
 from ..config import Config
 from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, NotFound, NoWarmSandbox, StartError
-from ..model.sandbox import SandboxSpec
+from ..model.sandbox import Launch, SandboxSpec
 from . import children, protocol, selftest, server, wire
 from .bundles import Bundles
 from .checkpoints import Checkpoints
-from .decisions import Decisions
+from .decisions import Decided, Decisions
 from .ledger import Ledger
 from .network import namespaces, sockets
+from .network.links import Link
 from .sandbox import granted, reconcile, users
 from .sandbox.control import ControlDriver
 from .sandbox.image import Image
@@ -52,9 +53,11 @@ from .sandbox.pool import Pool
 from .sandbox.programs import Programs
 from .sandbox.runsc import PLATFORM, Runsc, check_version
 from .sandbox.sandbox import Sandbox
+from .sandbox.sharing import Sharing
 from .sandbox.state import State
 from .segments import Segments
 from .voiding import void
+from .way_out import WayOut, clear
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +89,8 @@ class Warden:
         self._programs: Programs
         self._monitor: Monitor
         self._pool: Pool
+        self._way_out: WayOut | None = None
+        self._sharing = Sharing()
         self._children: children.Children | None = None
         #: Set by the front's first Serving, and the loop time of its last.
         self.front_serves = asyncio.Event()
@@ -121,7 +126,9 @@ class Warden:
 
     def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
         """See server.Operations."""
-        return (self.audit,) if isinstance(answer, protocol.SegmentBegun) else ()
+        if isinstance(answer, protocol.SegmentBegun):
+            return (self.audit,)
+        return self._way_out.passed(answer) if self._way_out is not None else ()
 
     async def serve(self) -> None:
         """Keep the children alive until this is cancelled."""
@@ -205,7 +212,9 @@ class Warden:
                 | protocol.Report()
                 | protocol.NextConnections()
             ):
-                raise NotFound("sandboxes have no way out", remedy="Set egress.enabled.")
+                if self._way_out is None:
+                    raise NotFound("sandboxes have no way out", remedy="Set egress.enabled.")
+                return await self._way_out.answer(request)
             case protocol.NextStep():
                 step = await self._bundles.mailbox.next(request.finished, request.error)
                 return msgspec.structs.replace(step, request=number)
@@ -220,7 +229,7 @@ class Warden:
         config, layout, stack = self._config, self._layout, self._stack
         if os.geteuid() != 0:
             raise HostUnsuitable("the warden needs root", value=f"uid {os.geteuid()}", remedy="Start it as root.")
-        account = _account(config.service.user)
+        account = _account(config.service.user, "service.user")
         children.open_files()
         for directory, mode in (
             *((layout.state, _PASSABLE), (layout.run, _PASSABLE), (layout.runsc_root, _PRIVATE)),
@@ -240,7 +249,7 @@ class Warden:
         state = State(layout.state / "warden.db")
         stack.callback(state.close)
         runsc, driver = Runsc(layout), ControlDriver(layout)
-        self._removed = await reconcile.reconcile(layout, hierarchies, state)
+        self._removed = await reconcile.reconcile(layout, hierarchies, state) + await clear(layout, instance)
 
         self._segments = Segments(layout.state / "audit", account.pw_gid, config.audit.segment_bytes)
         stack.callback(self._segments.close)
@@ -273,6 +282,8 @@ class Warden:
         stack.callback(self._bundles.close)
         if child_command is not None:
             self._lifecycle.monitor = self._monitor
+            if config.egress.enabled:
+                await self._open_way_out(instance, account)
             stack.push_async_callback(self._monitor.close)
             stack.push_async_callback(_end_task, self._bundles.start())
             sockets.prepare(layout.run / "principals", config.principals, account.pw_uid)
@@ -288,6 +299,18 @@ class Warden:
         self._pool = Pool(config.pool, layout, self._lifecycle, self._programs, driver, self._ledger)
         stack.push_async_callback(self._pool.close)
         self._pool.start(after=self.front_serves)
+
+    async def _open_way_out(self, instance: str, service: pwd.struct_passwd) -> None:
+        settings = self._config.egress
+        own = _account(settings.user, "egress.user", service)
+        opened = await WayOut.open(self._layout, settings, instance, service, own)
+        self._way_out = self._lifecycle.way_out = opened
+        self._stack.push_async_callback(self._close_way_out, opened)
+
+    async def _close_way_out(self, opened: WayOut) -> None:
+        """Before the sandboxes go: what they hold open is cut."""
+        self._lifecycle.way_out = None
+        await opened.close()
 
     async def _create(self, request: protocol.CreateSandbox) -> protocol.SandboxMade:
         started = time.monotonic_ns()
@@ -354,19 +377,34 @@ class Warden:
             if launch.user is not None:
                 image = self._image_of(launch.sandbox_id)
                 users.check(image.rootfs, image.digest, launch.user, decided.result.grant.users)
-            # As in _create.
-            position = self._ledger.append(
-                "start",
-                sandbox_id=launch.sandbox_id,
-                exec_id=launch.exec_id,
-                leaf=request.decision.leaf,
-                subject=decided.subject or "",
-            )
-            await self._on_disk(request.decision, position)
-            stdin, stdout, stderr = descriptors
-            programs = self._files(launch.sandbox_id, decided.result.grant.programs)
-            await self._programs.start(launch, stdin, stdout, stderr, announced=decided.announcement(launch, programs))
+            with self._shared(launch, decided):
+                # As in _create.
+                position = self._ledger.append(
+                    "start",
+                    sandbox_id=launch.sandbox_id,
+                    exec_id=launch.exec_id,
+                    leaf=request.decision.leaf,
+                    subject=decided.subject or "",
+                )
+                await self._on_disk(request.decision, position)
+                stdin, stdout, stderr = descriptors
+                programs = self._files(launch.sandbox_id, decided.result.grant.programs)
+                announced = decided.announcement(launch, programs)
+                await self._programs.start(launch, stdin, stdout, stderr, announced=announced)
         return protocol.Started(request=request.request, exec_id=launch.exec_id)
+
+    @contextlib.contextmanager
+    def _shared(self, launch: Launch, decided: Decided) -> Iterator[None]:
+        """A place in the sandbox until the program's end, or until its start has failed. Raises Conflict."""
+        if self._lifecycle.get(launch.sandbox_id).link is None:
+            yield
+            return
+        self._sharing.enter(launch, networked=bool(decided.result.grant.network))
+        try:
+            yield
+        except BaseException:
+            self._sharing.leave(launch.sandbox_id, launch.exec_id)
+            raise
 
     async def _find_user(self, request: protocol.FindUser) -> protocol.UserFound:
         if request.sandbox_id is None:
@@ -400,6 +438,8 @@ class Warden:
 
     def _record_end(self, exec_id: str, sandbox_id: str) -> None:
         self._monitor.ended(sandbox_id, exec_id)
+        if self._sharing.leave(sandbox_id, exec_id) and self._way_out is not None:
+            self._way_out.cut(self._link_of(sandbox_id))
         try:
             self._ledger.append("end", sandbox_id=sandbox_id, exec_id=exec_id)
         except AuditError as error:
@@ -444,12 +484,22 @@ class Warden:
         if role is children.Role.HELPER and feed is not None:
             watching = asyncio.create_task(self._monitor.serve(feed), name="monitor")
             await server.Connection(end, self, server.HELPER).run()
+            self._cut_all()
             self._bundles.mailbox.ended()
             await watching
             return
         await server.Connection(end, self, server.FRONT).run()
+        self._cut_all()
         # The pipes' other ends went with the front: what runs on has nobody who would hear of it.
         await self._programs.kill_all()
+
+    def _link_of(self, sandbox_id: str) -> Link | None:
+        return next((one.link for one in self._lifecycle.all() if one.sandbox_id == sandbox_id), None)
+
+    def _cut_all(self) -> None:
+        """Nobody judges or records any more what is open."""
+        if self._way_out is not None:
+            self._way_out.cut_all()
 
     async def _end_connections(self) -> None:
         for task in self._connections:
@@ -470,15 +520,20 @@ async def _end_task(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _account(user: str) -> pwd.struct_passwd:
+def _account(user: str, key: str, other: pwd.struct_passwd | None = None) -> pwd.struct_passwd:
+    """The unprivileged user that the settings name under `key`; another than `other`. Raises HostUnsuitable."""
     try:
         account = pwd.getpwnam(user)
     except KeyError:
         raise HostUnsuitable(
-            "the service user does not exist", value=user, remedy="`make setup` makes it; or set service.user."
+            f"the user of {key} does not exist", value=user, remedy=f"`make setup` makes it; or set {key}."
         ) from None
-    if account.pw_uid == 0:
-        raise HostUnsuitable("the service user is root", value=user, remedy="Set service.user to an unprivileged one.")
+    if account.pw_uid == 0 or (other is not None and account.pw_uid == other.pw_uid):
+        raise HostUnsuitable(
+            f"the user of {key} is root, or another part's",
+            value=user,
+            remedy=f"Set {key} to an unprivileged user of its own.",
+        )
     return account
 
 

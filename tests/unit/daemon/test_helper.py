@@ -61,7 +61,7 @@ def world() -> World:
 
 @pytest.fixture
 async def helper(world: World) -> AsyncIterator[Helper]:
-    helper = Helper(world, world, world)  # type: ignore[arg-type]  # each has the methods that are used
+    helper = Helper(world, world, world, None)  # type: ignore[arg-type]  # each has the methods that are used
     following = asyncio.create_task(helper.follow())
     yield helper
     following.cancel()

@@ -17,6 +17,9 @@ class Told:
     def opened(self, where):
         self.heard.append(("opened", where.sandbox_id, where.call.exec_id))
 
+    def gone(self, sandbox_id):
+        self.heard.append(("gone", sandbox_id))
+
     def closed(self, where):
         self.heard.append(("closed", where.sandbox_id, where.call.exec_id))
 
@@ -102,7 +105,7 @@ def test_a_sandbox_that_is_gone_has_no_grant(callers, told):
     one = expect(callers, granted())
     callers.unwatch(feed.Unwatch(sandbox_id=SANDBOX))
     assert callers.at(ADDRESS) is None
-    assert told.heard[-1] == ("closed", SANDBOX, one.exec_id)
+    assert told.heard[-2:] == [("closed", SANDBOX, one.exec_id), ("gone", SANDBOX)]
 
 
 def test_an_address_that_two_sandboxes_have_is_nobodys(callers):

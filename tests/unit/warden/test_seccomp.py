@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opensafe.errors import InvalidArgument
 from opensafe.warden.sandbox import bpf, seccomp
-from opensafe.warden.sandbox.profiles import GUARD, PROFILES, Profile
+from opensafe.warden.sandbox.profiles import GUARD, PROFILES
 from opensafe.warden.sandbox.syscalls import NUMBERS
 from tests.unit.warden import libseccomp_reference
 from tests.unit.warden.bpf_machine import I386, X86_64, X86_64_BIG_ENDIAN, Machine
@@ -22,7 +22,7 @@ WORD = 0xFFFFFFFF
 
 FILTERS = {
     **{name: (profile, seccomp.DENIED) for name, profile in PROFILES.items()},
-    "guard": (Profile(allowed=GUARD), errno.EPERM),
+    "guard": (GUARD, errno.EPERM),
 }
 
 
@@ -82,7 +82,7 @@ def test_what_is_in_no_list_is_left_to_the_default(name):
 
 
 def test_the_guard_lets_no_program_load_code_into_the_kernel():
-    assert GUARD.isdisjoint(
+    assert GUARD.allowed.isdisjoint(
         {"bpf", "init_module", "finit_module", "kexec_load", "reboot", "swapon", "add_key", "keyctl"}
     )
 

@@ -17,8 +17,7 @@ from ...config import NEVER_VETTED, EgressSettings
 from ...errors import HostUnsuitable, LimitExceeded
 from . import destroy, firewall, links, namespaces
 from .links import Link
-
-__all__ = ["Gateway", "Link", "remove"]
+from .ports import Port, open_port
 
 _DNS: Final = 53
 #: Where Envoy asks, in the gateway.
@@ -82,6 +81,10 @@ class Gateway:
             await self.detach(link)
             raise
         return link
+
+    async def port(self, namespace: pathlib.Path, link: Link) -> Port:
+        """The guest's end of its link, the caller's to close. Raises OSError."""
+        return await namespaces.inside(namespace, lambda: open_port(link))
 
     async def detach(self, link: Link) -> None:
         """Cut what is open on a link and take it away. Idempotent. Raises OSError."""

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 from pyroute2 import IPRoute
 
-_PREFIX: Final = 31
-#: In a sandbox's namespace. runsc takes it over with its address and routes, and does not give them back.
-_GUEST: Final = "eth0"
+PREFIX: Final = 31
+#: In a sandbox's namespace.
+GUEST: Final = "eth0"
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -54,15 +54,15 @@ class Numbers:
 def add(link: Link, guest_namespace: int) -> None:
     """Make the pair, in the gateway's namespace; the other end goes into the one of the descriptor. Raises OSError."""
     with IPRoute() as route:
-        route.link("add", ifname=link.interface, kind="veth", peer={"ifname": _GUEST, "net_ns_fd": guest_namespace})
-        configure(route, link.interface, link.gateway, _PREFIX)
+        route.link("add", ifname=link.interface, kind="veth", peer={"ifname": GUEST, "net_ns_fd": guest_namespace})
+        configure(route, link.interface, link.gateway, PREFIX)
 
 
 def join(link: Link) -> None:
     """Configure the guest's end, in its namespace. Raises OSError."""
     without_ipv6()
     with IPRoute() as route:
-        configure(route, _GUEST, link.guest, _PREFIX)
+        configure(route, GUEST, link.guest, PREFIX)
         route.route("add", dst="default", gateway=link.gateway)
 
 

@@ -19,6 +19,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ...errors import DriverError
+from ..network.links import GUEST, PREFIX
+from ..network.ports import Port
 from .driver import Execution, GuestProcess, GuestProgram, targets
 from .layout import Layout
 
@@ -48,7 +50,35 @@ _LOOPBACK: Final = {
     ]
 }
 
+#: config.QueueingDiscipline of the pinned runsc.
+_FIFO: Final = 1
+
 _Result = TypeVar("_Result")
+
+
+def _link(port: Port) -> dict[str, Any]:
+    """What `runsc start` would make of the interface (boot.CreateLinksAndRoutesArgs)."""
+    link = port.link
+    peer = {"Destination": {"IP": link.gateway, "Mask": base64.b64encode(b"\xff\xff\xff\xfe").decode()}}
+    everywhere = {"Destination": {"IP": "0.0.0.0", "Mask": base64.b64encode(bytes(4)).decode()}}  # noqa: S104 - a route
+    return {
+        "FDBasedLinks": [
+            {
+                "Name": GUEST,
+                "InterfaceIndex": port.index,
+                "MTU": port.mtu,
+                "Addresses": [{"Address": link.guest, "PrefixLen": PREFIX}],
+                "Routes": [peer],
+                "GSOMaxSize": port.gso,
+                "RXChecksumOffload": True,
+                "LinkAddress": base64.b64encode(port.mac).decode(),
+                "QDisc": _FIFO,
+                "NumChannels": 1,
+                "ProcessorsPerChannel": 0,
+            }
+        ],
+        "Defaultv4Gateway": {"Route": {**everywhere, "Gateway": link.gateway}, "Name": GUEST},
+    }
 
 
 class _Answer(msgspec.Struct):
@@ -197,10 +227,12 @@ class ControlDriver:
         #: By sandbox, for as long as somebody holds or awaits one: a slow sentry delays its own sandbox alone.
         self._turns: weakref.WeakValueDictionary[str, asyncio.Semaphore] = weakref.WeakValueDictionary()
 
-    async def start(self, sandbox_id: str) -> None:
+    async def start(self, sandbox_id: str, port: Port | None = None) -> None:
         """See Driver. Network arguments count only before the start; afterwards they are ignored in silence."""
+        network = _LOOPBACK if port is None else _LOOPBACK | _link(port)
+        frames = () if port is None else (port.frames.fileno(),)
         async with self._connection(sandbox_id) as connection:
-            await connection.call("containerManager.SetNetworkArgs", _LOOPBACK, Any)
+            await connection.call("containerManager.SetNetworkArgs", network, Any, descriptors=frames)
             await connection.call("containerManager.StartRoot", sandbox_id, Any)
 
     async def execute(self, sandbox_id: str, program: GuestProgram) -> Execution:

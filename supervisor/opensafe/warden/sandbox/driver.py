@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from ..network.ports import Port
+
 #: What the runner calls itself, before the process id of its program (native/guest/run.c).
 _RUNNER_NAME: Final = "run:"
 
@@ -50,8 +52,8 @@ class Execution(Protocol):
 class Driver(Protocol):
     """All may raise DriverError. A sandbox is named by its id; `create` and `delete` are runsc.py's alone."""
 
-    async def start(self, sandbox_id: str) -> None:
-        """Start the created sandbox's PID 1, with 127.0.0.1 up in the guest."""
+    async def start(self, sandbox_id: str, port: Port | None = None) -> None:
+        """Start the created sandbox's PID 1, with 127.0.0.1 up in the guest and its link, where it has one."""
 
     async def execute(self, sandbox_id: str, program: GuestProgram) -> Execution:
         """Start one more program."""

@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -28,8 +29,10 @@ from ...errors import (
     SandboxStartFailed,
 )
 from ...model.ids import is_own_id
-from ...model.sandbox import NO_NETWORK, SandboxSpec
+from ...model.sandbox import GATEWAY, NO_NETWORK, SandboxSpec
 from ..network import namespaces
+from ..network.links import Link
+from ..network.ports import Port
 from . import image, spec
 from .driver import Driver
 from .layout import Layout
@@ -42,6 +45,19 @@ from .sandbox import Sandbox
 from .state import State
 
 _log = logging.getLogger(__name__)
+
+
+class WayOut(Protocol):
+    """What of warden/way_out.py is needed here."""
+
+    async def attach(self, namespace: pathlib.Path) -> Link:
+        """Give a namespace its link. Raises OSError, LimitExceeded."""
+
+    async def port(self, namespace: pathlib.Path, link: Link) -> Port:
+        """The guest's end of it. Raises OSError."""
+
+    async def detach(self, link: Link) -> None:
+        """Take it away."""
 
 
 class Lifecycle:
@@ -58,6 +74,8 @@ class Lifecycle:
         self._limit = limit
         #: Watches every sandbox that is made. None: nobody does, as of the self-test's.
         self.monitor: Monitor | None = None
+        #: Gives sandboxes their links. None: they have no way out.
+        self.way_out: WayOut | None = None
         self._sandboxes: dict[str, Sandbox] = {}
         self._reserved: set[str] = set()
         self.losses = Losses()
@@ -97,8 +115,9 @@ class Lifecycle:
         # It becomes a part of paths.
         if not is_own_id(sandbox_id, "sb"):
             raise InvalidArgument("this is no sandbox id", value=sandbox_id)
-        if wanted.network != NO_NETWORK:
-            raise InvalidArgument("there is no such network profile", value=wanted.network, limit=NO_NETWORK)
+        profiles = (NO_NETWORK, GATEWAY) if self.way_out is not None else (NO_NETWORK,)
+        if wanted.network not in profiles:
+            raise InvalidArgument("there is no such network profile", value=wanted.network, limit=", ".join(profiles))
         if sandbox_id in self._sandboxes or sandbox_id in self._reserved:
             raise Conflict("the sandbox exists", value=sandbox_id)
         taken = len(self._sandboxes.keys() | self._reserved)
@@ -187,17 +206,28 @@ class Lifecycle:
         sandbox_id, limits = sandbox.sandbox_id, sandbox.spec.limits
         self._state.intend(sandbox_id, sandbox.spec.template, sandbox.created_unix_ns)
         sandbox.cgroup.create(limits)
-        await namespaces.create(self._layout.namespace(sandbox_id))
-        self._write_bundle(sandbox.spec, used.rootfs)
+        namespace = self._layout.namespace(sandbox_id)
+        await namespaces.create(namespace)
+        if self.way_out is not None and sandbox.spec.network == GATEWAY:
+            sandbox.link = await self.way_out.attach(namespace)
+        self._write_bundle(sandbox.spec, used.rootfs, sandbox.link)
         if self.monitor is None:
             sandbox.watch(await self._create(sandbox))
-            await self._driver.start(sandbox_id)
+            await self._start(sandbox)
             return
         async with listening(self._layout.bundle(sandbox_id)) as reports:
             sandbox.watch(await self._create(sandbox, reports.session))
             await self.monitor.watch(sandbox, sandbox.spec.template, reports.take())
-        await self._driver.start(sandbox_id)
+        await self._start(sandbox)
         self.monitor.check(sandbox_id)
+
+    async def _start(self, sandbox: Sandbox) -> None:
+        if self.way_out is None or sandbox.link is None:
+            await self._driver.start(sandbox.container)
+            return
+        port = await self.way_out.port(self._layout.namespace(sandbox.container), sandbox.link)
+        with contextlib.closing(port):
+            await self._driver.start(sandbox.container, port)
 
     async def _create(self, sandbox: Sandbox, session: pathlib.Path | None = None) -> int:
         return await self._runsc.create(
@@ -213,6 +243,8 @@ class Lifecycle:
             raise Conflict("the sandbox is being deleted", value=sandbox.sandbox_id)
         sandbox.deleting = True
         try:
+            if self.way_out is not None and sandbox.link is not None:
+                await self.way_out.detach(sandbox.link)
             await remove(self._layout, self._hierarchies, sandbox.container)
             if not sandbox.death.done():
                 sandbox.death.set_result("killed")
@@ -237,7 +269,7 @@ class Lifecycle:
         if not sandbox.deleting:
             self.losses.add(sandbox.sandbox_id, death.result())
 
-    def _write_bundle(self, wanted: SandboxSpec, rootfs: pathlib.Path) -> None:
+    def _write_bundle(self, wanted: SandboxSpec, rootfs: pathlib.Path, link: Link | None) -> None:
         bundle = self._layout.bundle(wanted.sandbox_id)
         bundle.mkdir(mode=0o700, parents=True)
         places = spec.Places(
@@ -247,7 +279,7 @@ class Lifecycle:
             hosts=bundle / "hosts",
             network=self._layout.namespace(wanted.sandbox_id),
         )
-        places.resolv_conf.write_text(spec.RESOLV_CONF)
+        places.resolv_conf.write_text(spec.resolv_conf(link.gateway if link is not None else ""))
         places.hosts.write_text(spec.HOSTS)
         self._layout.meminfo(wanted.sandbox_id).write_text(spec.meminfo(wanted))
         (bundle / "config.json").write_bytes(msgspec.json.encode(spec.oci_spec(wanted, places)))

@@ -53,6 +53,10 @@ class Watchable(Protocol):
     def container(self) -> str:
         """Its id on the host, by which its sentry is asked and reports."""
 
+    @property
+    def address(self) -> str:
+        """From which it speaks to the gateway, or ""."""
+
     def end(self, cause: str) -> None:
         """Kill it."""
 
@@ -178,6 +182,11 @@ class Monitor:
 
     def ended(self, sandbox_id: str, exec_id: str) -> None:
         """The call's tree is empty. Its last reports may still wait: it is known until the next beat is answered."""
+        watched = self._watched.get(sandbox_id)
+        if watched is not None and exec_id in watched.calls:
+            # A later helper must not open again what is closed.
+            watched.calls[exec_id] = msgspec.structs.replace(watched.calls[exec_id], network=())
+            self._tell(feed.Left(sandbox_id=sandbox_id, exec_id=exec_id))
         self._leaving.append((self._asked + 1, sandbox_id, exec_id))
 
     def _left(self, answered: int) -> None:
@@ -291,6 +300,7 @@ class Monitor:
             sandbox_id=watched.sandbox.sandbox_id,
             container=watched.sandbox.container,
             template=watched.template,
+            address=watched.sandbox.address,
             calls=tuple(watched.calls.values()),
             processes=processes,
         )

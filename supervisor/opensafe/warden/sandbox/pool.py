@@ -23,7 +23,7 @@ from ...errors import DriverError, LimitExceeded, OpenSafeError, SandboxLost
 from ...model.calls import Principal, Program
 from ...model.ids import new_id
 from ...model.limits import CallLimits, SandboxLimits
-from ...model.sandbox import NO_NETWORK, Launch, SandboxSpec
+from ...model.sandbox import GATEWAY, NO_NETWORK, Launch, SandboxSpec
 from .. import feed, protocol
 from ..ledger import Ledger
 from .driver import Driver
@@ -259,7 +259,7 @@ class Pool:
             sandbox_id=new_id("sb"),
             template=settings.template,
             image_digest=image.digest,
-            network=NO_NETWORK,
+            network=NO_NETWORK if self._lifecycle.way_out is None else GATEWAY,
             limits=settings.limits,
         )
         kind = self._kind(settings.principal, wanted)

@@ -87,7 +87,8 @@ PROFILES: Final = {
 
 #: The host calls that the runsc tree makes (traced over its life cycle, together with runsc's own filter sources):
 #: sentry, gofer, stubs and command line, which alone needs renameat. Everything else answers EPERM.
-GUARD: Final = _names("""
+GUARD: Final = Profile(
+    allowed=_names("""
     accept accept4 arch_prctl bind brk capget capset chdir chroot clock_gettime clock_nanosleep clone clone3
     close connect copy_file_range dup dup3 epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 execve exit
     exit_group faccessat fallocate fchmod fchmodat fchown fchownat fcntl fdatasync fgetxattr flistxattr flock
@@ -102,4 +103,7 @@ GUARD: Final = _names("""
     setpriority setregid setreuid setsid setuid shutdown sigaltstack socket socketpair statfs statx symlinkat
     sync_file_range tee tgkill time timer_create timer_delete timer_settime umask umount2 uname unlinkat
     utimensat wait4 waitid write writev
-""")
+"""),
+    # The sentry joins its link's packet socket to a fanout group.
+    conditional=frozenset({"setsockopt"}),
+)

@@ -17,6 +17,7 @@ import msgspec
 
 from ...errors import DriverError, HostUnsuitable
 from .. import process
+from ..network.ports import Port
 from . import seccomp
 from .driver import Execution, GuestProcess, GuestProgram, targets
 from .layout import Layout
@@ -80,8 +81,10 @@ class Runsc:
         except (OSError, ValueError) as error:
             raise DriverError(f"runsc create wrote no process id ({error})") from error
 
-    async def start(self, sandbox_id: str) -> None:
+    async def start(self, sandbox_id: str, port: Port | None = None) -> None:
         """See Driver. Loopback comes up because runsc copies the addresses of the namespace's `lo`."""
+        if port is not None:
+            raise DriverError("the command line gives a sandbox no link", value=sandbox_id)
         await self._run("start", sandbox_id)
 
     async def execute(self, sandbox_id: str, program: GuestProgram) -> Execution:

@@ -15,6 +15,7 @@ from typing import Final
 from ...errors import DriverError, SandboxLost
 from ...model.sandbox import SandboxSpec
 from .. import kernel
+from ..network.links import Link
 from ..waiting import readable
 from .driver import Driver
 from .limits import Cgroup
@@ -37,6 +38,8 @@ class Sandbox:
         self.paused = False
         #: One sweep at a time: the guest is stopped during each.
         self.sweeping = asyncio.Lock()
+        #: Its way out, where it has one.
+        self.link: Link | None = None
         self._driver = driver
         self._changing = asyncio.Lock()
         self._stirs = 0
@@ -46,6 +49,11 @@ class Sandbox:
     def sandbox_id(self) -> str:
         """Its id."""
         return self.spec.sandbox_id
+
+    @property
+    def address(self) -> str:
+        """From which it speaks to the gateway; "" without a way out."""
+        return self.link.guest if self.link is not None else ""
 
     @property
     def cause(self) -> str:

@@ -28,6 +28,8 @@ _AUDIT_ARCH_X86_64: Final = 0xC000003E
 #: The highest number for which a sentry runs the filter when it is installed (bpf.py).
 _SENTRY_NUMBERS: Final = 2000
 
+# linux/socket.h
+_SOL_PACKET = 263
 # sys/socket.h
 _AF_INET, _AF_INET6, _AF_NETLINK, _AF_UNIX = 2, 10, 16, 1
 _SOCK_DGRAM, _SOCK_SEQPACKET, _SOCK_STREAM = 2, 5, 1
@@ -120,6 +122,7 @@ BY_ARGUMENT: Final = {
         bpf.errno(DENIED),
     ),
     "socketpair": _only(0, (_AF_UNIX,)),
+    "setsockopt": bpf.Switch(bpf.argument(1), {_SOL_PACKET: bpf.ALLOW}, bpf.errno(errno.EPERM)),  # the guard's alone
 }
 
 
@@ -152,7 +155,7 @@ def guard_pipe() -> Iterator[int]:
 
 @functools.cache
 def _guard() -> bytes:
-    return _compile(Profile(allowed=GUARD), denied=errno.EPERM)
+    return _compile(GUARD, denied=errno.EPERM)
 
 
 @contextlib.contextmanager

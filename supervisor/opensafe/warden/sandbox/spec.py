@@ -14,8 +14,7 @@ from . import layout
 
 HOSTNAME: Final = "sandbox"
 
-#: No name is known but the guest's own; there is no way out of the namespace that a resolver could use.
-RESOLV_CONF: Final = "# no resolver\n"
+#: No other name is known without a resolver.
 HOSTS: Final = f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost\n"
 
 _NOFILE: Final = 65536
@@ -73,6 +72,11 @@ def oci_spec(spec: SandboxSpec, places: Places) -> dict[str, Any]:
             ],
         },
     }
+
+
+def resolv_conf(resolver: str) -> str:
+    """Of the gateway's address, or of nobody: without a way out there is none that a resolver could use."""
+    return f"nameserver {resolver}\noptions timeout:2 attempts:2\n" if resolver else "# no resolver\n"
 
 
 def meminfo(spec: SandboxSpec) -> str:

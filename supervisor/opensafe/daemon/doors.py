@@ -1,0 +1,133 @@
+"""The helper's side of the way out: who answers guests and Envoy, put together, and what follows a change.
+
+A name is answered to a guest, and a connection let through, where the bundle in force says so for the one call that has
+its sandbox for itself. When that call ends, or the bundle changes, what it had opened is judged again or cut.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import pathlib
+from collections.abc import Coroutine
+
+import structlog
+
+from opensafe.config import EgressSettings
+from opensafe.egress import upstream
+from opensafe.egress.accounting import Accounting
+from opensafe.egress.authz import Authorizer
+from opensafe.egress.callers import Callers, Where
+from opensafe.egress.connections import Connections
+from opensafe.egress.delivery import Delivery
+from opensafe.egress.dns import Responder
+from opensafe.egress.judge import EgressJudge
+from opensafe.egress.reports import Reports
+from opensafe.egress.resolver import Resolver, public
+from opensafe.model.connection import Connection
+from opensafe.model.ids import now_us
+from opensafe.normalize.urls import classify_host
+from opensafe.policy.reload import Loaded
+from opensafe.warden.client import WardenClient
+from opensafe.warden.feed import Call
+
+_log = structlog.get_logger()
+
+
+class Doors:
+    """All of it. `run` serves; `lead` is told of each bundle, and returns when nothing new is judged by the last."""
+
+    def __init__(self, warden: WardenClient, settings: EgressSettings) -> None:
+        self.callers = Callers()
+        self._warden = warden
+        self._settings = settings
+        self._delivery = Delivery(warden.report)
+        self._accounting = Accounting()
+        self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
+        self._judge = EgressJudge(self.callers, Reports(self._delivery.add))
+        self._loaded: Loaded | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.callers.listen(self)
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises Unavailable: the warden is gone."""
+        opened, (udp, tcp, own) = await self._warden.open_gateway()
+        networks = [ipaddress.IPv4Network(one) for one in opened.networks]
+        responder = Responder(self._judge, udp, tcp, session=self._session_at)
+        resolver = Resolver(
+            own,
+            self._warden.vet,
+            upstream.servers(self._settings.resolvers),
+            self._knows,
+            fit=lambda address: public(address) or _within(address, networks),
+            refused=self._unresolved,
+        )
+        path = pathlib.Path(opened.authz)
+        authorizer = Authorizer(
+            path, self._judge, self._connections, self._accounting, self._call_at, gid=path.parent.stat().st_gid
+        )
+        await authorizer.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in (responder.run(), resolver.run(), self._delivery.run()):
+                    group.create_task(work)
+        finally:
+            await authorizer.stop()
+            await self._connections.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def lead(self, loaded: Loaded | None) -> None:
+        """Judge by this bundle from now on, and cut what it refuses."""
+        self._loaded = loaded
+        self._judge.lead(loaded)
+        if loaded is not None:
+            await self._connections.recheck(self._judge)
+
+    def opened(self, where: Where) -> None:
+        """See callers.Listener."""
+
+    def closed(self, where: Where) -> None:
+        """See callers.Listener: what the call has opened is cut."""
+        if where.call is not None:
+            self._spawn(self._connections.ended(where.call.exec_id))
+
+    def gone(self, sandbox_id: str) -> None:
+        """See callers.Listener."""
+        self._connections.gone(sandbox_id)
+
+    def _call_at(self, address: str) -> Call | None:
+        where = self.callers.at(address)
+        return where.call if where is not None else None
+
+    def _session_at(self, address: str) -> str:
+        call = self._call_at(address)
+        return call.session_id if call is not None else ""
+
+    def _knows(self, name: str) -> bool:
+        """Whether the bundle in force lets any call have the name."""
+        return self._loaded is not None and classify_host(name, self._loaded.engine.tables).get("allowed", False)
+
+    def _unresolved(self, name: str, why: str) -> None:
+        """An allowed name whose answer is not passed on: it would lead where nobody may go."""
+        self._delivery.add(
+            Connection(
+                time_us=now_us(),
+                state="refused",
+                layer="dns",
+                name=name[:500],
+                rules=("egress.address.private.deny",),
+                reason=why[:1000],
+            )
+        )
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _within(address: str, networks: list[ipaddress.IPv4Network]) -> bool:
+    with contextlib.suppress(ValueError):
+        return any(ipaddress.IPv4Address(address) in network for network in networks)
+    return False

@@ -1,0 +1,144 @@
+"""The way out of sandboxes: the gateway, Envoy in it, and what the egress helper needs of both.
+
+Closed is the state in which all of it starts and into which every failure leads: a sandbox's link ends in a namespace
+that forwards nothing, a helper that is gone answers no question, and its tunnels are cut; so are those of a front that
+is gone, whose calls end.
+"""
+
+import asyncio
+import contextlib
+import logging
+import pathlib
+import pwd
+from collections.abc import Coroutine
+from typing import Final, Self
+
+from ..config import EgressSettings
+from ..errors import InvalidArgument, OpenSafeError
+from . import protocol
+from .connections import Connections
+from .network import gateway, sockets
+from .network.envoy import Envoy
+from .network.gateway import Gateway
+from .network.links import Link
+from .network.ports import Port
+from .sandbox.layout import Layout
+
+_log = logging.getLogger(__name__)
+
+NAMESPACE: Final = "gateway"
+
+
+class WayOut:
+    """Owns the gateway and Envoy; `close` leaves nothing of either."""
+
+    def __init__(self, settings: EgressSettings, own: Gateway, envoy: Envoy, authz: pathlib.Path) -> None:
+        self._settings = settings
+        self._gateway = own
+        self._envoy = envoy
+        self._authz = authz
+        self._running: asyncio.Task[None] | None = None
+        self._passed = own.take_sockets()
+        self._cutting: set[asyncio.Task[None]] = set()
+        self.connections = Connections()
+
+    @classmethod
+    async def open(
+        cls, layout: Layout, settings: EgressSettings, instance: str, service: pwd.struct_passwd, own: pwd.struct_passwd
+    ) -> Self:
+        """Make both. service: whom the helper runs as; own: whom Envoy does. Raises HostUnsuitable."""
+        directory = layout.run / "egress"
+        sockets.prepare_one(directory, settings.user, service.pw_uid, "egress.user")
+        authz = directory / "authz.sock"
+        namespace = layout.namespaces / NAMESPACE
+        made = await Gateway.open(namespace, settings, instance, own.pw_uid)
+        try:
+            envoy = Envoy(layout, own, namespace, authz)
+            opened = cls(settings, made, envoy, authz)
+            opened._running = asyncio.create_task(envoy.run(), name="envoy")
+        except BaseException:
+            await made.close()
+            raise
+        return opened
+
+    async def close(self) -> None:
+        """Stop Envoy, then take the gateway away."""
+        for task in self._cutting:
+            task.cancel()
+        await asyncio.gather(*self._cutting, return_exceptions=True)
+        await self._envoy.close()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+        await self._gateway.close()
+
+    async def attach(self, namespace: pathlib.Path) -> Link:
+        """Give a sandbox's namespace its link. Raises OSError, LimitExceeded."""
+        return await self._gateway.attach(namespace)
+
+    async def port(self, namespace: pathlib.Path, link: Link) -> Port:
+        """The guest's end of its link, the caller's to close. Raises OSError."""
+        return await self._gateway.port(namespace, link)
+
+    async def detach(self, link: Link) -> None:
+        """Take a link away, and with it whatever was open on it."""
+        await self._gateway.detach(link)
+
+    def cut(self, link: Link | None) -> None:
+        """End what is open on a link, if it is there still. Nobody waits for it."""
+        if link is not None:
+            self._spawn(self._cut(link.guest))
+
+    def cut_all(self) -> None:
+        """End what is open on every link."""
+        self._spawn(self._cut(None))
+
+    def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
+        """The sockets of GatewayOpened."""
+        return tuple(one.fileno() for one in self._passed) if isinstance(answer, protocol.GatewayOpened) else ()
+
+    async def answer(
+        self, request: protocol.OpenGateway | protocol.Vet | protocol.Cut | protocol.Report | protocol.NextConnections
+    ) -> protocol.Answer:
+        """What the helper and the front ask of it."""
+        number = request.request
+        match request:
+            case protocol.OpenGateway():
+                also = self._settings.vetted_also
+                return protocol.GatewayOpened(request=number, authz=str(self._authz), networks=also)
+            case protocol.Vet():
+                try:
+                    await self._gateway.vet(request.addresses, request.seconds)
+                except ValueError as error:
+                    raise InvalidArgument(f"not to be dialled: {error}", value=request.addresses) from error
+            case protocol.Cut():
+                await self._gateway.cut(request.address, request.port)
+            case protocol.Report():
+                await self.connections.add(request.connections)
+            case protocol.NextConnections():
+                last, told = await self.connections.next(request.after)
+                return protocol.ConnectionsTold(request=number, number=last, connections=told)
+        return protocol.Done(request=number)
+
+    async def _cut(self, guest: str | None) -> None:
+        try:
+            count = await (self._gateway.cut_all() if guest is None else self._gateway.cut(guest))
+        except (OSError, OpenSafeError) as error:
+            _log.error("connections of %s could not be cut: %s", guest or "all sandboxes", error)
+            # Envoy holds the other end of every one of them.
+            self._envoy.kill()
+        else:
+            if count:
+                _log.info("%d connections of %s were cut", count, guest or "all sandboxes")
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._cutting.add(task)
+        task.add_done_callback(self._cutting.discard)
+
+
+async def clear(layout: Layout, instance: str) -> tuple[str, ...]:
+    """Remove what an earlier life left of it; what it was."""
+    removed = await gateway.remove(layout.namespaces / NAMESPACE, instance)
+    with contextlib.suppress(FileNotFoundError):
+        (layout.run / "egress" / "authz.sock").unlink()
+    return tuple(removed)
