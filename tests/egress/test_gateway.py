@@ -1,5 +1,6 @@
 """The gateway's namespace: what reaches it, what is refused, what can leave it, and that nothing of it is left."""
 
+import asyncio
 import contextlib
 import secrets
 import socket
@@ -13,9 +14,12 @@ from opensafe.config import EgressSettings
 from opensafe.errors import LimitExceeded
 from opensafe.warden.network import namespaces
 from opensafe.warden.network.gateway import Gateway, remove
+from opensafe.warden.network.nflog import Refusal
 
 OWNER = 64001
 BEYOND = "198.51.100.1"
+#: The host's own, beside the world's.
+HOST = "198.51.100.254"
 #: Of a /30 that no other test has.
 UPLINK = "10.203.250.0/30"
 
@@ -26,7 +30,7 @@ async def gateway(tmp_path):
     settings = EgressSettings(uplink=UPLINK, vetted_also=("198.51.100.0/24",))
     made = await Gateway.open(tmp_path / "gateway", settings, instance, OWNER)
     place = types.SimpleNamespace(path=tmp_path, instance=instance)
-    for name in ("attach", "detach", "vet", "cut", "cut_all", "take_sockets"):
+    for name in ("attach", "detach", "vet", "cut", "cut_all", "take_sockets", "refusals", "refused"):
         setattr(place, name, getattr(made, name))
     yield place
     await made.close()
@@ -115,6 +119,113 @@ async def test_nothing_is_forwarded_and_the_rule_alone_would_hold(gateway, guest
     assert await inside(path, "10.203.250.1", 22) == "ConnectionRefusedError"
 
 
+async def test_NW_01_a_forwarding_gateway_without_rules_would_let_it_through(gateway, guests):
+    """The control of all of the above: what holds is the rules, and ip_forward alone as well."""
+    path, _ = guests[0]
+    own = f"--net={gateway.path / 'gateway'}"
+    with listening_on_the_uplink(gateway) as (address, port):
+        assert await inside(path, address, port) == "ConnectionRefusedError"
+        shown("nsenter", own, "nft", "flush ruleset; add table ip open;")
+        shown(
+            *("nsenter", own, "nft"),
+            "add chain ip open leave { type nat hook postrouting priority 100; };"
+            'add rule ip open leave oifname "uplink" masquerade',
+        )
+        assert await inside(path, address, port) != "open"
+        shown("nsenter", own, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        assert await inside(path, address, port) == "open"
+
+
+async def test_NW_12_the_hosts_own_addresses_are_refused_though_vetted(gateway):
+    own = gateway.path / "gateway"
+    with listening_on_the_uplink(gateway) as (address, port), socket.create_server((HOST, 80)):
+        await gateway.vet([address, HOST, HOST], 60)
+        assert as_owner(own, address, port) == "open"
+        assert as_owner(own, HOST, 80) == "ConnectionRefusedError"
+        assert dial(HOST, 80) == "open"  # the control: it does listen
+
+
+async def test_the_owner_opens_nothing_to_guests_nor_to_the_gateway_itself(gateway, guests):
+    (path, link), own = guests[0], gateway.path / "gateway"
+    served = await namespaces.inside(path, lambda: socket.create_server((link.guest, 80)))
+    with served:
+        assert await inside(path, link.guest, 80) == "open"
+        await gateway.vet(["198.51.100.10"], 60)
+        for address, port in ((link.guest, 80), (link.gateway, 53), ("127.0.0.1", 53)):
+            assert as_owner(own, address, port) == "ConnectionRefusedError"
+    program = "import socket; s = socket.socket(2, 2); s.connect(('127.0.0.1', 5353)); s.send(b'?')"
+    shown(
+        "nsenter", f"--net={own}", "setpriv", f"--reuid={OWNER}", "--clear-groups", "/usr/bin/python3.11", "-c", program
+    )
+    resolver = gateway.take_sockets()[2]
+    resolver.settimeout(5)
+    assert resolver.recv(16) == b"?"
+
+
+async def test_refusals_are_told_with_who_and_where(gateway, guests):
+    path, link = guests[0]
+    await inside(path, BEYOND, 8443)
+    await inside(path, "8.8.8.8", 123, kind=socket.SOCK_DGRAM)
+    told = gateway.refusals()
+    async with asyncio.timeout(10):
+        first, second = [await anext(told), await anext(told)]
+    assert first == Refusal(link.guest, "tcp", BEYOND, 8443)
+    assert second == Refusal(link.guest, "udp", "8.8.8.8", 123)
+    assert gateway.refused[first] == 1
+    assert await inside(path, link.gateway, 53) == "open"  # the control: that is no refusal
+    assert sum(gateway.refused.values()) == 2
+
+
+async def test_RS_16_questions_take_no_place_in_the_kernels_table(gateway, guests):
+    path, link = guests[0]
+    responder = gateway.take_sockets()[0]
+    responder.settimeout(5)
+
+    def ask():
+        asking = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(50)]
+        for one in asking:
+            one.sendto(b"?", (link.gateway, 53))
+        return asking
+
+    asking = await namespaces.inside(path, ask)
+    for _ in asking:
+        data, sender = responder.recvfrom(16)
+        responder.sendto(data, sender)
+    for one in asking:
+        with one:
+            one.settimeout(5)
+            assert one.recv(16) == b"?"
+    assert tracked(gateway) == 0
+    assert await inside(path, link.gateway, 53) == "open"
+    assert tracked(gateway) == 1  # the control
+
+
+async def test_RS_16_whoever_gets_the_address_next_gets_the_whole_of_it(gateway, guests):
+    """Also where the guest is gone first, so that no reset can reach it."""
+    path = gateway.path / "brief"
+    await namespaces.create(path)
+    link = await gateway.attach(path)
+    held = await namespaces.inside(path, lambda: socket.create_connection((link.gateway, 53), timeout=5))
+    with held:
+        assert tracked(gateway) == 1
+        await gateway.detach(link)
+        assert tracked(gateway) == 0
+    namespaces.remove(path)
+
+
+def tracked(gateway):
+    own = f"--net={gateway.path / 'gateway'}"
+    return int(shown("nsenter", own, "cat", "/proc/sys/net/netfilter/nf_conntrack_count"))
+
+
+async def test_two_daemons_have_each_its_own(gateway, tmp_path):
+    settings = EgressSettings(links="10.204.0.0/28", uplink="10.203.252.0/30")
+    other = await Gateway.open(tmp_path / "another", settings, secrets.token_hex(5), OWNER)
+    await other.close()
+    assert f"os{gateway.instance}" in shown("ip", "link")
+    assert gateway.instance in shown("nft", "list", "tables")
+
+
 async def test_only_the_owner_dials_and_only_what_was_vetted(gateway):
     with listening_on_the_uplink(gateway) as (address, port_80):
         own = gateway.path / "gateway"
@@ -137,7 +248,7 @@ def listening_on_the_uplink(gateway):
     ip("netns", "add", name)
     try:
         ip("link", "add", host, "type", "veth", "peer", "name", far, "netns", name)
-        ip("addr", "add", "198.51.100.254/24", "dev", host)
+        ip("addr", "add", f"{HOST}/24", "dev", host)
         ip("link", "set", host, "up")
         subprocess.run(["sysctl", "-qw", f"net.ipv4.conf.{host}.forwarding=1"], check=True)
         ip("-n", name, "addr", "add", "198.51.100.10/24", "dev", far)

@@ -2,7 +2,10 @@
 
 What is not DNS, 80 or 443 to the gateway's own address is refused at its first packet. A reset for TCP and
 port-unreachable for the rest: gVisor's stack takes nothing else for a refusal and would hang. Spoofed sources and IPv6
-can only be dropped. The uplink carries what Envoy's user opens to vetted addresses, and answers to that.
+can only be dropped. The uplink carries what Envoy's user opens to vetted addresses, and answers to that. Nothing in the
+gateway opens anything to a guest, or to itself but Envoy its resolver.
+
+Questions for names are not tracked: a guest that changes its port each time would fill the kernel's table for all.
 """
 
 import ipaddress
@@ -11,12 +14,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...errors import HostUnsuitable
+from . import nflog
 
 TABLE: Final = "opensafe"
 #: The gateway's end of the veth to the host.
 UPLINK: Final = "uplink"
 #: NFLOG group in which refusals are told.
 LOG_GROUP: Final = 5
+#: Where Envoy asks, in the gateway.
+RESOLVER: Final = ("127.0.0.1", 5353)
 _NFT: Final = "/usr/sbin/nft"
 _CONNECTIONS: Final = 512
 _VETTED: Final = 65536
@@ -25,6 +31,7 @@ _DEADLINE_S: Final = 10.0
 
 def gateway_rules(envoy_uid: int) -> str:
     """Those of the gateway."""
+    resolver, port = RESOLVER
     return f"""
 table inet {TABLE} {{
   set vetted {{
@@ -37,6 +44,14 @@ table inet {TABLE} {{
     flags dynamic
     size 65536
   }}
+  chain ask {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname "g*" udp dport 53 fib daddr . iif type local notrack
+  }}
+  chain reply {{
+    type filter hook output priority raw; policy accept;
+    oifname "g*" udp sport 53 notrack
+  }}
   chain arrive {{
     type filter hook prerouting priority -150; policy drop;
     iifname "lo" accept
@@ -46,7 +61,7 @@ table inet {TABLE} {{
     ct state established,related accept
     fib daddr . iif type local udp dport 53 accept
     fib daddr . iif type local tcp dport {{ 53, 80, 443 }} jump count
-    limit rate 100/second burst 500 packets log group {LOG_GROUP} snaplen 64
+    limit rate 100/second burst 500 packets log group {LOG_GROUP} snaplen {nflog.SNAP}
     meta l4proto tcp reject with tcp reset
     reject with icmp type port-unreachable
   }}
@@ -64,12 +79,11 @@ table inet {TABLE} {{
     type filter hook forward priority 0; policy drop;
   }}
   chain output {{
-    type filter hook output priority 0; policy accept;
-    oifname "{UPLINK}" jump dial
-  }}
-  chain dial {{
+    type filter hook output priority 0; policy drop;
     ct state established,related accept
-    meta skuid {envoy_uid} ip daddr @vetted tcp dport {{ 80, 443 }} accept
+    oifname "g*" ct state untracked accept
+    oifname "lo" meta skuid {envoy_uid} ip daddr {resolver} udp dport {port} accept
+    oifname "{UPLINK}" meta skuid {envoy_uid} ip daddr @vetted tcp dport {{ 80, 443 }} accept
     meta l4proto tcp reject with tcp reset
     reject with icmp type port-unreachable
   }}
@@ -83,9 +97,17 @@ def host_table(instance: str) -> str:
 
 
 def host_rules(instance: str, interface: str, gateway: str) -> str:
-    """Those of the host: the gateway's packets go on, under the host's address; none is for the host itself."""
+    """Those of the host: the gateway's packets go on, under the host's address; none is for the host itself.
+
+    That is asked before anybody's translation, which might lead what is for the host to a container of its.
+    """
     return f"""
 table inet {host_table(instance)} {{
+  chain arrive {{
+    type filter hook prerouting priority -150; policy accept;
+    iifname "{interface}" ct state established,related accept
+    iifname "{interface}" fib daddr type != unicast reject with tcp reset
+  }}
   chain input {{
     type filter hook input priority 0; policy accept;
     iifname "{interface}" drop
@@ -107,8 +129,8 @@ table inet {host_table(instance)} {{
 
 def vetting(addresses: Sequence[str], seconds: int) -> str:
     """Add to the vetted ones, or begin their time anew: an element that is there keeps its old one."""
-    listed = ", ".join(str(ipaddress.IPv4Address(one)) for one in addresses)
-    timed = ", ".join(f"{ipaddress.IPv4Address(one)} timeout {seconds:d}s" for one in addresses)
+    each = dict.fromkeys(str(ipaddress.IPv4Address(one)) for one in addresses)
+    listed, timed = ", ".join(each), ", ".join(f"{one} timeout {seconds:d}s" for one in each)
     at = f"element inet {TABLE} vetted"
     return f"add {at} {{ {timed} }}\ndelete {at} {{ {listed} }}\nadd {at} {{ {timed} }}\n"
 

@@ -8,20 +8,20 @@ import ipaddress
 import os
 import pathlib
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Self
 
 from pyroute2 import IPRoute
 
 from ...config import NEVER_VETTED, EgressSettings
 from ...errors import HostUnsuitable, LimitExceeded
-from . import destroy, firewall, links, namespaces
+from . import conntrack, destroy, firewall, links, namespaces, nflog
 from .links import Link
+from .nflog import Refusal, Refusals
 from .ports import Port, open_port
 
 _DNS: Final = 53
-#: Where Envoy asks, in the gateway.
-RESOLVER: Final = ("127.0.0.1", 5353)
 _BACKLOG: Final = 64
 
 
@@ -35,6 +35,7 @@ class Gateway:
         self._also = tuple(ipaddress.IPv4Network(one) for one in settings.vetted_also)
         self._numbers = links.Numbers(settings.links)
         self._sockets: tuple[socket.socket, ...] = ()
+        self._refusals: Refusals | None = None
 
     @classmethod
     async def open(cls, namespace: pathlib.Path, settings: EgressSettings, instance: str, envoy_uid: int) -> Self:
@@ -44,6 +45,7 @@ class Gateway:
             await namespaces.create(namespace)
             await namespaces.in_own_thread(lambda: made._connect(settings.uplink))
             made._sockets = await namespaces.inside(namespace, lambda: _furnish(settings.uplink, envoy_uid))
+            made._refusals = Refusals(await namespaces.inside(namespace, lambda: nflog.listen(firewall.LOG_GROUP)))
         except OSError as error:
             await made.close()
             raise HostUnsuitable(f"the gateway can't be made: {error}", value=namespace) from error
@@ -57,6 +59,8 @@ class Gateway:
         for one in self._sockets:
             one.close()
         self._sockets = ()
+        if self._refusals is not None:
+            self._refusals.close()
         await remove(self._namespace, self._instance)
 
     def take_sockets(self) -> tuple[socket.socket, ...]:
@@ -77,6 +81,7 @@ class Gateway:
             finally:
                 os.close(guest)
             await namespaces.inside(namespace, lambda: links.join(link))
+            await namespaces.inside(self._namespace, lambda: links.carry(link))
         except BaseException:
             await self.detach(link)
             raise
@@ -91,10 +96,24 @@ class Gateway:
         await namespaces.inside(self._namespace, lambda: _remove_link(link))
         self._numbers.give_back(link)
 
+    @property
+    def refused(self) -> Counter[Refusal]:
+        """How often what was refused at its first packet, as far as it was told of; bounded."""
+        return self._told().counts
+
+    def refusals(self) -> AsyncIterator[Refusal]:
+        """The same one by one as they are told, for one reader. Never ends."""
+        return self._told().latest()
+
     async def vet(self, addresses: Sequence[str], seconds: int) -> None:
-        """Let Envoy dial these for so long. Raises ValueError for one that is not for that."""
+        """Let Envoy dial these for so long. Raises ValueError for one that is not for that.
+
+        Those of the host are refused by the host's rules, which know them at each packet.
+        """
         for address in addresses:
             self._check(ipaddress.IPv4Address(address))
+        if not addresses:
+            return
         await namespaces.inside(self._namespace, lambda: firewall.load(firewall.vetting(addresses, seconds)))
 
     async def cut(self, guest: str, port: int | None = None) -> int:
@@ -106,6 +125,11 @@ class Gateway:
     async def cut_all(self) -> int:
         """End every connection of and for guests; how many. Raises OSError."""
         return await namespaces.inside(self._namespace, lambda: destroy.destroy(None))
+
+    def _told(self) -> Refusals:
+        if self._refusals is None:
+            raise HostUnsuitable("the gateway is not open", value=self._namespace)
+        return self._refusals
 
     def _check(self, address: ipaddress.IPv4Address) -> None:
         if any(address in network for network in (*NEVER_VETTED, *self._own)):
@@ -146,7 +170,9 @@ def _furnish(uplink: str, envoy_uid: int) -> tuple[socket.socket, ...]:
     links.without_ipv6()
     for name, value in (
         ("ip_forward", "0"),
-        ("icmp_ratelimit", "0"),  # or most refusals would be silent, and a guest would hang on each
+        # Or most refusals would be silent, and a guest hang on each: the limit of each peer, and the one of all.
+        ("icmp_ratelimit", "0"),
+        ("icmp_ratemask", "0"),
         ("ip_unprivileged_port_start", str(_DNS)),  # Envoy has no capability
     ):
         pathlib.Path(f"/proc/sys/net/ipv4/{name}").write_text(value)
@@ -162,13 +188,14 @@ def _furnish(uplink: str, envoy_uid: int) -> tuple[socket.socket, ...]:
     tcp.bind(("0.0.0.0", _DNS))  # noqa: S104 - of this namespace
     tcp.listen(_BACKLOG)
     own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    own.bind(RESOLVER)
+    own.bind(firewall.RESOLVER)
     return udp, tcp, own
 
 
 def _remove_link(link: Link) -> None:
     destroy.destroy(link.guest)
     links.remove(link.interface)
+    conntrack.forget(link.guest)
 
 
 def _host_end(instance: str) -> str:

@@ -15,6 +15,9 @@ from pyroute2 import IPRoute
 PREFIX: Final = 31
 #: In a sandbox's namespace.
 GUEST: Final = "eth0"
+_RTMGRP_LINK: Final = 1  # linux/rtnetlink.h
+_BUFFER: Final = 1 << 16
+_DEADLINE_S: Final = 5.0
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -64,6 +67,19 @@ def join(link: Link) -> None:
     with IPRoute() as route:
         configure(route, GUEST, link.guest, PREFIX)
         route.route("add", dst="default", gateway=link.gateway)
+
+
+def carry(link: Link) -> None:
+    """Wait, in the gateway's namespace, until its end sends: the kernel is told of a carrier in its own time, and until
+    then drops what is sent, the first answer to ARP as well. Raises OSError.
+    """
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as changes:
+        changes.settimeout(_DEADLINE_S)
+        changes.bind((0, _RTMGRP_LINK))
+        with IPRoute() as route:
+            (index,) = route.link_lookup(ifname=link.interface)
+            while route.link("get", index=index)[0].get_attr("IFLA_OPERSTATE") != "UP":
+                changes.recv(_BUFFER)
 
 
 def remove(interface: str) -> bool:
