@@ -10,6 +10,7 @@ from typing import Final
 from opensafe.proof.world import Kind, plan
 
 from .probe import Action, Boundary, Evidence, Place, Probe, Scene, Severity
+from .program import BEGIN
 from .stage import SESSION_BYTES
 
 _EXFIL: Final = ("T1048",)
@@ -136,6 +137,26 @@ def _revoked(scene: Scene, evidence: Evidence) -> str:
     return ""
 
 
+def _not_looked(_: Scene, evidence: Evidence) -> str:
+    seen = any(line.startswith("listens ") and line.endswith(":53") for line in evidence.gateway)
+    return "" if seen else "the gateway's namespace was not looked into"
+
+
+def _not_rebound(scene: Scene, evidence: Evidence) -> str:
+    name = f"{plan.spell(scene.private, 'rebind')}.trap.test"
+    asked = sum(event.kind is Kind.QUESTION and event.name == name for event in evidence.events)
+    return "" if asked > 1 else f"{name} was asked for {asked} times, so it never had its other address"
+
+
+def _not_sent(scene: Scene, evidence: Evidence) -> str:
+    return "" if _said(evidence, f"/upload?{scene.nonce}", Kind.REQUEST) else "nothing was sent at all"
+
+
+def _not_ticked(scene: Scene, evidence: Evidence) -> str:
+    ticks = [e for e in evidence.events if e.kind is Kind.DATA and f"tick-{scene.nonce}".encode() in e.data]
+    return "" if any(tick.at_us < scene.acted_us for tick in ticks) else "no connection was open when it was taken back"
+
+
 def _network(
     id: str,  # noqa: A002 - as the field is named
     title: str,
@@ -149,7 +170,9 @@ def _network(
     granted: tuple[str, ...] = (),
     place: Place = Place.PLAIN,
     action: Action = Action.NONE,
+    cue: str = "",
     limit: str = "",
+    missing: Callable[[Scene, Evidence], str] | None = None,
 ) -> Probe:
     return Probe(
         id=id,
@@ -164,7 +187,9 @@ def _network(
         granted=granted,
         place=place,
         action=action,
+        cue=cue or BEGIN,
         limit=limit,
+        missing=missing,
     )
 
 
@@ -284,14 +309,16 @@ for place in places:
     _network(
         "NW-12", "an allowed name that has, gets or hides a private address", _private,
         """
-for kind in ("ip", "mixed", "dead", "rebind"):
-    for turn in range(2):
+for kind, turns in (("ip", 2), ("mixed", 2), ("dead", 2), ("rebind", 8)):
+    for turn in range(turns):
         name = kind + "-" + PRIVATE_LABEL + ".trap.test"
+        time.sleep(1.5 if turns > 2 else 0)
         attempt("http " + name, fetch, name)
         attempt("tls " + name, fetch_tls, name)
 """,
         breach="a packet to the private sink", severity=Severity.LATERAL, attacks=_SCAN,
         granted=tuple(kind + "-{private}.trap.test" for kind in ("ip", "mixed", "dead", "rebind")),
+        missing=_not_rebound,
     ),
     _network(
         "NW-14", "CONNECT to an allowed name, another name inside", _hello,
@@ -376,8 +403,10 @@ def upgrade(field, more):
         answer = peer.recv(200)
         peer.sendall(b"\\x82\\x7e\\0\\x40" + ("raw-" + NONCE).encode().ljust(64))
         peer.settimeout(WAIT / 3)
-        peer.recv(200)
-        return answer[:16]
+        try:
+            return answer[:16], peer.recv(200)[:16]
+        except socket.timeout:
+            return answer[:16]
 key = "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n"
 attempt("websocket", upgrade, "websocket", key)
 attempt("h2c", upgrade, "h2c", "HTTP2-Settings: AAMAAABkAAQAAP__\\r\\n")
@@ -390,18 +419,18 @@ attempt("h2 preface", lambda: tcp(front(), 80, b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r
         """
 def pour():
     block, sent = bytes(1 << 20), 0
-    with connect(front(), 80) as peer:
-        peer.settimeout(10)
-        more = "X-Run: " + NONCE + "\\r\\nContent-Length: %d\\r\\n" % (64 << 20)
-        peer.sendall(request("allowed.test", "/upload", more, "PUT"))
+    with connect(front(), 443) as peer, wrap(peer, "allowed.test") as inner:
+        inner.settimeout(10)
+        more = "Content-Length: %d\\r\\n" % (64 << 20)
+        inner.sendall(request("allowed.test", "/upload?" + NONCE, more, "PUT"))
         for _ in range(64):
-            peer.sendall(block)
+            inner.sendall(block)
             sent += len(block)
             time.sleep(0.05)
     return sent
 attempt("pour", pour)
 """,
-        breach="more bytes at the server than the budget and what was under way",
+        breach="more bytes at the server than the budget and what was under way", missing=_not_sent,
     ),
     _network(
         "NW-25", "the gateway's own ports: administration and configuration of Envoy", _admin,
@@ -412,7 +441,7 @@ for path in ("/config_dump", "/quitquitquit"):
     attempt("host " + path, lambda: http(gateway(), "127.0.0.1:9901", path))
 """,
         breach="a port of the gateway's that is none of DNS, HTTP, TLS; or an accept", severity=Severity.ESCAPE,
-        attacks=_SCAN,
+        attacks=_SCAN, missing=_not_looked,
     ),
     _network(
         "NW-26", "the proxy is killed in the middle of a call", _sink,
@@ -442,15 +471,16 @@ attempt("arp", forge)
 attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW))
 """,
         breach="the forged address among the gateway's neighbours, or the frame", severity=Severity.PEER_DOS,
-        attacks=("T1557.002", "T1040"),
+        attacks=("T1557.002", "T1040"), missing=_not_looked,
     ),
     _network(
         "NW-29", "what stays of a sandbox that is gone: its link, its routes", _left,
         """
 attempt("fetch", fetch, "allowed.test")
+time.sleep(3)  # the host looks at the link meanwhile
 """,
         breach="a link of the gateway's to a sandbox that is deleted", severity=Severity.LATERAL, attacks=_SCAN,
-        control="the world's link, which is still in use", action=Action.DELETE,
+        control="the world's link, which is still in use", action=Action.DELETE, missing=_not_looked,
     ),
     _network(
         "NW-30", "a name is taken back while a connection to it is open", _revoked,
@@ -464,7 +494,7 @@ def tick():
             time.sleep(0.1)
 attempt("tick", tick)
 """,
-        breach="bytes more than two seconds after", granted=("{sink}.trap.test",), action=Action.REVOKE,
-        control="nothing is taken back",
+        breach="bytes more than two seconds after", granted=("{sink}.trap.test",), action=Action.REVOKE, cue="tick-",
+        control="nothing is taken back", missing=_not_ticked,
     ),
 )  # fmt: skip

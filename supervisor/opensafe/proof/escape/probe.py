@@ -52,7 +52,6 @@ class Action(enum.StrEnum):
 
     NONE = ""
     KILL_ENVOY = "kill-envoy"
-    KILL_HELPER = "kill-helper"
     REVOKE = "revoke"
     DELETE = "delete"
 
@@ -93,7 +92,9 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     attacks: ids of the techniques of MITRE ATT&CK. breach: in words, what the host would see. control: in words, why
     the same must succeed there. program: Python for the guest, behind the prelude (program.py). granted: names that
     the call names and so may reach, with {sink} and {private} for the spelt addresses. found: the breach in the
-    evidence, in words, "" where there is none. limit: why it gets out by design; "" where it must not.
+    evidence, in words, "" where there is none. cue: what a server reads, with the nonce behind it, before the action is
+    done. missing: what the evidence must have and has not for the attempt to be a real one, in words; None where its
+    beginning says enough. limit: why it gets out by design; "" where it must not.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{2}-\d{2}$")]
@@ -108,7 +109,9 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     granted: tuple[str, ...] = ()
     place: Place = Place.PLAIN
     action: Action = Action.NONE
+    cue: str = ""
     limit: str = ""
+    missing: Callable[[Scene, Evidence], str] | None = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +147,7 @@ _LAYERS = {
     "ConnectionRefusedError": "packet filter: reset",
     "gaierror": "name server: no such name",
     "PermissionError": "sentry: no permission",
+    "[Errno 18]": "call filter",
     "SSLEOFError": "gateway: closed in the handshake",
     "SSLZeroReturnError": "gateway: closed in the handshake",
     "ConnectionResetError": "gateway: reset",

@@ -38,8 +38,6 @@ class Daemon(Protocol):
 
     def socket_of(self, principal: str) -> pathlib.Path: ...
 
-    def child(self, role: str) -> int: ...
-
 
 class Said(msgspec.Struct, frozen=True):
     """A program's output, or (fault) why there is none."""
@@ -119,8 +117,8 @@ class Stage:
         match action:
             case Action.KILL_ENVOY:
                 os.kill(self._envoy(), signal.SIGKILL)
-            case Action.KILL_HELPER if self._daemon is not None:
-                os.kill(self._daemon.child("helper"), signal.SIGKILL)
+            case Action.DELETE if not any(line.startswith("link ") for line in await self.gateway()):
+                raise FileNotFoundError("the gateway has no link to the sandbox that is about to go")
             case Action.REVOKE if self._daemon is not None and self._bundles is not None:
                 await self._activate(self._daemon, self._bundles.put(traps=False))
         return time.time_ns() // 1000

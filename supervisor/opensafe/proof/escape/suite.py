@@ -74,19 +74,20 @@ class Suite:
             acting.cancel()
         evidence = await self._evidence(probe, control=control)
         lines = said.stdout.decode(errors="replace").splitlines()
+        missing = probe.missing(scene, evidence) if probe.missing and not control else ""
         return Run(
             began=self._began(scene),
             finished=program.DONE in lines,
             found=probe.found(scene, evidence),
             hints=tuple(line for line in lines if line.startswith(program.TRIED)),
-            fault=said.fault,
+            fault=said.fault or missing,
         )
 
     async def _act(self, probe: Probe, scene: Scene, *, control: bool) -> int:
         if probe.action is Action.NONE:
             return 0
         async with asyncio.timeout(_BEGIN_S):
-            await self._stage.world.until(lambda event: _begins(event, scene))
+            await self._stage.world.until(lambda event: f"{probe.cue}{scene.nonce}".encode() in event.data)
         return await self._stage.act(Action.NONE if control else probe.action)
 
     def _began(self, scene: Scene) -> bool:

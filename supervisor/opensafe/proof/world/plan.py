@@ -41,7 +41,7 @@ SINKS: Final = (22, 25, 6379, 15001, 9901)
 UDP_SINKS: Final = (123, 443, 9999)
 
 #: How long an answer may be kept.
-TTL_S: Final = 5
+TTL_S: Final = 1
 
 #: An address in a name, and how the name has it: alone, beside a good one, behind one that is silent, or later.
 _SPELT: Final = re.compile(

@@ -11,9 +11,9 @@ Its two children end with their stdin, so nothing outlives the process that open
 import asyncio
 import contextlib
 import pathlib
+import shutil
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Final, Self, TypeVar
 
 import msgspec
@@ -24,6 +24,7 @@ from . import control, links, plan
 from .events import Capture, Event
 
 _LOCK: Final = pathlib.Path("/run/opensafe-world.lock")
+_DIRECTORY: Final = pathlib.Path("/run/opensafe-world")
 _EVENTS_MAX: Final = 200_000
 _ANSWER_S: Final = 60
 _T = TypeVar("_T")
@@ -48,13 +49,11 @@ class World:
     resolver: Final = plan.RESOLVER
     networks: Final = (plan.NETWORK,)
 
-    def __init__(
-        self, servers: asyncio.subprocess.Process, plain: asyncio.subprocess.Process, directory: pathlib.Path
-    ) -> None:
+    def __init__(self, servers: asyncio.subprocess.Process) -> None:
         self.ca_pem = b""
-        self.ca_file = directory / "ca.pem"
+        self.ca_file = _DIRECTORY / "ca.pem"
         self._servers = servers
-        self._plain = plain
+        self._plain: asyncio.subprocess.Process | None = None
         self._events: list[Event] = []
         self._changed = asyncio.Condition()
         self._answers: asyncio.Queue[control.Entered | control.Serving | control.Captured | None] = asyncio.Queue()
@@ -68,30 +67,22 @@ class World:
         Raises HostUnsuitable: no root, addresses in use, a server that does not start, or something left at the end.
         """
         name = links.new_name()
-        with tempfile.TemporaryDirectory(prefix="opensafe-world-") as path:
-            directory = pathlib.Path(path)
-            try:
-                async with contextlib.AsyncExitStack() as stack:
-                    servers = await _child(stack, sys.executable, "-m", "opensafe.proof.world.servers", str(_LOCK))
-                    resolving = directory / "resolv.conf"
-                    resolving.write_text(f"nameserver {plan.RESOLVER}\noptions timeout:2 attempts:1\n")
-                    plain = await _child(
-                        stack, "unshare", "--net", "--mount", "--", "sh", "-c", _PLAIN, "sh", str(resolving)
-                    )
-                    world = cls(servers, plain, directory)
-                    reading = asyncio.create_task(world._read())
-                    stack.push_async_callback(_ended, reading)
-                    await world._answer(control.Entered)
-                    assert plain.stdout is not None  # noqa: S101 - it was asked for
-                    await plain.stdout.readline()
-                    stack.push_async_callback(links.part, name)
-                    await links.sweep()
-                    await links.join(name, servers.pid, plain.pid)
-                    await world._begin()
-                    yield world
-            finally:
-                if await links.is_left(name):
-                    raise HostUnsuitable("the test world left a link behind", value=name, remedy=f"ip link del {name}")
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                servers = await _child(stack, sys.executable, "-m", "opensafe.proof.world.servers", str(_LOCK))
+                world = cls(servers)
+                stack.push_async_callback(_ended, asyncio.create_task(world._read()))
+                await world._answer(control.Entered)
+                stack.enter_context(_directory())
+                await links.sweep()
+                stack.push_async_callback(links.part, name)
+                plain = await world._begin_plain(stack)
+                await links.join(name, servers.pid, plain.pid)
+                await world._begin()
+                yield world
+        finally:
+            if await links.is_left(name):
+                raise HostUnsuitable("the test world left a link behind", value=name, remedy=f"ip link del {name}")
 
     @property
     def log(self) -> tuple[Event, ...]:
@@ -116,6 +107,7 @@ class World:
 
         One that runs longer is killed, and TimeoutError raised.
         """
+        assert self._plain is not None  # noqa: S101 - it stands as long as the world does
         process = await asyncio.create_subprocess_exec(
             *("nsenter", f"--target={self._plain.pid}", "--net", "--mount", "--", *argv),
             stdin=asyncio.subprocess.PIPE,
@@ -134,6 +126,16 @@ class World:
     def _send(self, message: control.Asked) -> None:
         assert self._servers.stdin is not None  # noqa: S101 - it was asked for
         self._servers.stdin.write(control.line(message))
+
+    async def _begin_plain(self, stack: contextlib.AsyncExitStack) -> asyncio.subprocess.Process:
+        resolving = _DIRECTORY / "resolv.conf"
+        resolving.write_text(f"nameserver {plan.RESOLVER}\noptions timeout:2 attempts:1\n")
+        plain = await _child(stack, "unshare", "--net", "--mount", "--", "sh", "-c", _PLAIN, "sh", str(resolving))
+        assert plain.stdout is not None  # noqa: S101 - it was asked for
+        if not await plain.stdout.readline():
+            raise HostUnsuitable("the plain namespace can't be made", remedy="Run as root, with mount and unshare.")
+        self._plain = plain
+        return plain
 
     async def _begin(self) -> None:
         self._send(control.Begin((links.TO_HOST, links.TO_PLAIN)))
@@ -163,6 +165,17 @@ class World:
                     self._answers.put_nowait(message)
         finally:
             self._answers.put_nowait(None)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[None]:
+    """Make it anew: whoever holds the lock finds in it what a world left that was killed."""
+    shutil.rmtree(_DIRECTORY, ignore_errors=True)
+    _DIRECTORY.mkdir(mode=0o755)
+    try:
+        yield
+    finally:
+        shutil.rmtree(_DIRECTORY)
 
 
 async def _child(stack: contextlib.AsyncExitStack, *argv: str) -> asyncio.subprocess.Process:
