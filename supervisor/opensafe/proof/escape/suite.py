@@ -111,7 +111,7 @@ class Suite:
         capture = await world.packets()
         plain = control and probe.place is Place.PLAIN
         link = links.TO_PLAIN if plain else links.TO_HOST
-        if capture.lost:
+        if not capture.whole:
             raise OpenSafeError(f"the capture lost {capture.lost} packets")
         gateway: Sequence[str] = (f"link {links.TO_PLAIN}",) if control else await self._stage.gateway()
         return Evidence(

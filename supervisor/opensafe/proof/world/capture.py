@@ -1,16 +1,19 @@
 """Every packet at the world's links, whether or not a server listens: a packet that was sent leaves no doubt.
 
-The first KEPT_MAX are kept; the rest is counted, as is what the kernel had to drop.
+Of each flow the first packets are kept and the rest is counted, so that bulk data leaves room. Where there is no room
+left, or the kernel had to drop, the capture says that it is not whole.
 """
 
 import asyncio
+import collections
 import socket
 import struct
 from typing import Final
 
 from .events import HEAD_MAX, Capture, Packet, dissect
 
-KEPT_MAX: Final = 20_000
+KEPT_MAX: Final = 50_000
+KEPT_OF_FLOW: Final = 8
 _RECEIVE_BUFFER: Final = 16 << 20
 _ETH_P_ALL: Final = 3
 _PACKET_OUTGOING: Final = 4
@@ -24,6 +27,7 @@ class Capturing:
 
     def __init__(self, links: tuple[str, ...]) -> None:
         self._packets: list[Packet] = []
+        self._flows: collections.Counter[tuple[str, bool, str, str, str, int, int]] = collections.Counter()
         self._seen = 0
         self._lost = 0
         self._buffer = bytearray(HEAD_MAX)
@@ -51,6 +55,18 @@ class Capturing:
             except OSError:  # read empty; or the link is gone, as it is at the end
                 return
             self._seen += 1
+            frame = bytes(self._buffer[: min(size, HEAD_MAX)])
+            packet = dissect(frame, size, link=name, outgoing=address[2] == _PACKET_OUTGOING)
             if len(self._packets) < KEPT_MAX:
-                frame = bytes(self._buffer[: min(size, HEAD_MAX)])
-                self._packets.append(dissect(frame, size, link=name, outgoing=address[2] == _PACKET_OUTGOING))
+                self._keep(packet)
+            else:
+                self._lost += 1
+
+    def _keep(self, packet: Packet) -> None:
+        flow = (
+            *(packet.link, packet.outgoing, packet.protocol),
+            *(packet.source, packet.target, packet.source_port, packet.port),
+        )
+        self._flows[flow] += 1
+        if self._flows[flow] <= KEPT_OF_FLOW:
+            self._packets.append(packet)

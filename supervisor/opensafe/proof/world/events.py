@@ -87,7 +87,7 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
-    """The packets so far. `seen` of them passed by; those over the bound were counted only, `lost` not even read."""
+    """The packets so far, of each flow the first ones. seen: how many passed. lost: how many are not accounted for."""
 
     packets: tuple[Packet, ...]
     seen: int
@@ -95,8 +95,8 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> bool:
-        """Whether every packet is in it."""
-        return not self.lost and self.seen == len(self.packets)
+        """Whether the beginning of every flow is in it."""
+        return not self.lost
 
 
 def dissect(frame: bytes, size: int, *, link: str, outgoing: bool) -> Packet:
