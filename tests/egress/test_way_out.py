@@ -1,0 +1,184 @@
+"""A whole daemon with a way out, before a world of its own: what a granted call reaches, and what nobody does."""
+
+import asyncio
+import contextlib
+import json
+import pathlib
+
+import pytest
+import pytest_asyncio
+
+from opensafe.client import Stdout
+from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.world.world import World
+from tests.harness.daemon import Daemon, signal_process
+from tests.harness.policy import site_bundle
+
+#: The world is read by a task of this loop.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+UPLINK = "10.203.240.0/30"
+ALLOWED = ["allowed.test", "git.test", "pypi.test"]
+FETCH = "import urllib.request\nprint(urllib.request.urlopen({url}, timeout=5).read().decode(), end='')\n"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world():
+    async with World.open() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def daemon(world, tmp_path_factory):
+    bundle, key = site_bundle(
+        tmp_path_factory.mktemp("site"), change=lambda settings: settings["hosts"]["allowed"].extend(ALLOWED)
+    )
+    networks = ", ".join(f'"{one}"' for one in world.networks)
+    egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
+    made = Daemon(egress=egress, bundle=bundle, key=key, staffed=True)
+    try:
+        yield made.start()
+        assert made.stop() == 0
+    finally:
+        left = made.remove()
+    assert left == []
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def agent(daemon):
+    async with daemon.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def place(agent):
+    session = await agent.create_session("tester")
+    sandbox = (await agent.create_sandbox(session)).sandbox
+    yield session, sandbox.sandbox_id
+    await agent.delete_sandbox(sandbox.sandbox_id)
+
+
+def connections(daemon, **fields):
+    """Records of connections that have these fields; of a tuple, one of its values."""
+    lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
+    records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
+    allowed = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
+    return [one for one in records if all(one[name] in values for name, values in allowed.items())]
+
+
+async def recorded(daemon, **fields):
+    """The first such record, when it is there."""
+    async with asyncio.timeout(10):
+        while not (found := connections(daemon, **fields)):  # noqa: ASYNC110 - the log tells nobody
+            await asyncio.sleep(0.05)
+    return found[0]
+
+
+async def run(agent, place, call_id, command):
+    session, sandbox = place
+    return await agent.run_call(session, sandbox, call_id, "Bash", {"command": command})
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_granted_name_is_reached_and_the_record_joins_connection_call_and_decision(
+    daemon, agent, place, scheme
+):
+    result = await run(agent, place, "fetch", f"curl -sSk -m 10 {scheme}://allowed.test/hello")
+    assert result.stdout == b"hello from the world\n"
+    layer = {"http": "http", "https": "tls"}[scheme]
+    record = await recorded(daemon, sandbox_id=place[1], layer=layer, state="allowed")
+    assert (record["name"], record["call_id"], record["principal"]) == ("allowed.test", "fetch", "agent")
+    ended = await recorded(daemon, decision_id=record["decision_id"], layer=layer, state=("ended", "cut"))
+    assert ended["received"] > 0
+
+
+async def test_NW_05_what_a_call_was_not_granted_does_not_exist_and_nobody_is_asked(daemon, agent, place, world):
+    await write_fetcher(agent, place, "http://den", "ied.test/")
+    before = len(world.log)
+    result = await run(agent, place, "other", "python3 go.py")
+    assert result.outcome.exit_code == 1
+    assert b"Name or service not known" in result.stderr
+    assert not any("denied" in str(event) for event in world.log[before:])
+    record = await recorded(daemon, sandbox_id=place[1], layer="dns", state="refused")
+    assert record["name"] == "denied.test"
+
+
+async def write_fetcher(agent, place, *parts):
+    """A program that fetches an address of parts, which its call does not name."""
+    url = " + ".join(repr(part) for part in parts)
+    await agent.run_call(*place, "write", "Write", {"path": "/workspace/go.py", "content": FETCH.format(url=url)})
+
+
+async def test_an_allowed_name_is_closed_to_a_call_that_did_not_name_it(agent, place, world):
+    await write_fetcher(agent, place, "http://allow", "ed.test/hello")
+    before = len(world.log)
+    result = await run(agent, place, "unnamed", "python3 go.py")
+    assert result.outcome.exit_code == 1
+    assert b"Name or service not known" in result.stderr
+    assert not any("allowed" in str(event) for event in world.log[before:])
+    named = await run(agent, place, "named", "curl -s http://allowed.test/hello; python3 go.py")
+    assert named.stdout == b"hello from the world\n" * 2
+
+
+async def test_NW_01_an_address_without_a_name_is_refused_at_once(agent, place, world):
+    script = (
+        "import socket\n"
+        "for address in ('198.51.100.10', '198.51.100.20', '10.203.240.1', '169.254.169.254'):\n"
+        "    for port in (22, 80, 443):\n"
+        "        try: print(socket.create_connection((address, port), timeout=5))\n"
+        "        except OSError as error: print(type(error).__name__)\n"
+    )
+    await agent.run_call(*place, "w", "Write", {"path": "/workspace/dial.py", "content": script})
+    before = len(world.log)
+    result = await run(agent, place, "dial", "python3 dial.py")
+    assert result.stdout.split() == [b"ConnectionRefusedError"] * 12
+    assert world.log[before:] == ()
+
+
+async def test_a_call_with_the_network_has_its_sandbox_for_itself(agent, place):
+    session, sandbox = place
+    first = agent.call(session, sandbox, "long", "Bash", {"command": "curl -sS http://allowed.test/hello; sleep 30"})
+    async for event in first:
+        if isinstance(event, Stdout):
+            break
+    beside = await run(agent, place, "beside", "echo hello")
+    assert beside.outcome.kind is OutcomeKind.NOT_STARTED
+    assert "for itself" in beside.outcome.detail
+    listed = await agent.run_call(session, sandbox, "file", "List", {"path": "/workspace"})  # the file helper may
+    assert listed.outcome.exit_code == 0
+    await first.aclose()
+    async with asyncio.timeout(20):
+        number = 0
+        while (after := await run(agent, place, f"after{number}", "echo hello")).stdout == b"":
+            number += 1
+    assert after.stdout == b"hello\n"
+
+
+async def test_git_clones_from_an_allowed_host_and_from_no_other(agent, place):
+    result = await run(agent, place, "clone", "git clone http://git.test/project.git project")
+    assert result.outcome.exit_code == 0, result.stderr
+    refused = await run(agent, place, "other", "git clone http://denied.test/project.git other")
+    assert refused.outcome.kind is OutcomeKind.BLOCKED
+
+
+async def test_NW_26_a_dead_envoy_lets_nothing_through_and_comes_back(daemon, agent, place, world):
+    envoy = next(
+        int(line.split()[0])
+        for line in await asyncio.to_thread(_processes)
+        if "/_bin/envoy" in line and str(daemon.run) in line
+    )
+    await asyncio.to_thread(signal_process, envoy)
+    await run(agent, place, "closed", "curl -sS -m 1 http://allowed.test/hello || true")
+    async with asyncio.timeout(30):
+        number = 0
+        while (
+            result := await run(agent, place, f"again{number}", "curl -sS -m 5 http://allowed.test/hello")
+        ).stdout == b"":
+            number += 1
+    assert result.stdout == b"hello from the world\n"
+
+
+def _processes():
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield f"{entry.name} {(entry / 'cmdline').read_bytes().replace(bytes(1), b' ').decode(errors='replace')}"
