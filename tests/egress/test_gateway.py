@@ -204,13 +204,15 @@ async def test_RS_16_whoever_gets_the_address_next_gets_the_whole_of_it(gateway,
     """Also where the guest is gone first, so that no reset can reach it."""
     path = gateway.path / "brief"
     await namespaces.create(path)
-    link = await gateway.attach(path)
-    held = await namespaces.inside(path, lambda: socket.create_connection((link.gateway, 53), timeout=5))
-    with held:
-        assert tracked(gateway) == 1
-        await gateway.detach(link)
-        assert tracked(gateway) == 0
-    namespaces.remove(path)
+    try:
+        link = await gateway.attach(path)
+        held = await namespaces.inside(path, lambda: socket.create_connection((link.gateway, 53), timeout=5))
+        with held:
+            assert tracked(gateway) == 1
+            await gateway.detach(link)
+            assert tracked(gateway) == 0
+    finally:
+        namespaces.remove(path)
 
 
 def tracked(gateway):

@@ -16,6 +16,7 @@ import msgspec
 
 from opensafe.config import DEFAULT_PREFIX, Config
 
+from . import way_out
 from .checks import Check, check
 
 #: close_range (5.9) and openat2 (5.6) are used without fallback; 5.10 is the oldest kernel Debian still ships.
@@ -47,7 +48,9 @@ def look(config: Config) -> Host:
         check("runsc", bool(runsc), runsc or f"{config.paths.runsc} does not run", setup),
         check("opa", bool(opa), opa or f"{opa_path} does not run", setup),
         *_files(config, setup),
-        _service_user(config.service.user),
+        _user("service-user", config.service.user),
+        *((_user("egress-user", config.egress.user),) if config.egress.enabled else ()),
+        *way_out.look(config.egress),
     )
     return Host(checks=found, runsc=runsc, opa=opa)
 
@@ -119,13 +122,13 @@ def _image(image: pathlib.Path) -> tuple[bool, str]:
     return True, str(manifest.get("digest", image))
 
 
-def _service_user(name: str) -> Check:
+def _user(which: str, name: str) -> Check:
     remedy = f"Create it: useradd --system --shell /usr/sbin/nologin {name}."
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        return check("service-user", False, f"{name} does not exist", remedy)
-    return check("service-user", entry.pw_uid != 0, f"{name} (uid {entry.pw_uid})", "Name a user other than root.")
+        return check(which, False, f"{name} does not exist", remedy)
+    return check(which, entry.pw_uid != 0, f"{name} (uid {entry.pw_uid})", "Name a user other than root.")
 
 
 def _version(program: pathlib.Path, argument: str) -> str:
