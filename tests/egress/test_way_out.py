@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from opensafe.client import Stdout
+from opensafe.errors import OpenSafeError
 from opensafe.model.outcome import OutcomeKind
 from opensafe.proof.world.world import World
 from tests.harness.daemon import Daemon, signal_process
@@ -30,9 +31,11 @@ async def world():
 
 @pytest.fixture(scope="module")
 def daemon(world, tmp_path_factory):
-    bundle, key = site_bundle(
-        tmp_path_factory.mktemp("site"), change=lambda settings: settings["hosts"]["allowed"].extend(ALLOWED)
-    )
+    def change(settings):
+        settings["hosts"]["allowed"] += ALLOWED
+        settings["images"]["dev"] = "any"
+
+    bundle, key = site_bundle(tmp_path_factory.mktemp("site"), change=change)
     networks = ", ".join(f'"{one}"' for one in world.networks)
     egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
     made = Daemon(egress=egress, bundle=bundle, key=key, staffed=True)
@@ -159,6 +162,84 @@ async def test_git_clones_from_an_allowed_host_and_from_no_other(agent, place):
     assert result.outcome.exit_code == 0, result.stderr
     refused = await run(agent, place, "other", "git clone http://denied.test/project.git other")
     assert refused.outcome.kind is OutcomeKind.BLOCKED
+
+
+#: Prints a line, then holds a connection of its own and says when it has ended.
+HOLD = """
+import socket, sys
+peer = socket.create_connection(("allowed.test", 80))
+peer.sendall(b"GET /hello HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n")
+print(peer.recv(12), flush=True)
+while peer.recv(4096): pass
+print("ended", flush=True)
+"""
+
+
+@contextlib.asynccontextmanager
+async def holding(agent, place, call_id):
+    """A call that has a connection open, and its further output as it comes."""
+    session, sandbox = place
+    await agent.run_call(session, sandbox, "hold", "Write", {"path": "/workspace/hold.py", "content": HOLD})
+    command = "curl -s http://allowed.test/hello; python3 hold.py"
+    call = agent.call(session, sandbox, call_id, "Bash", {"command": command})
+    try:
+        seen = b""
+        async for event in call:
+            seen += event.data if isinstance(event, Stdout) else b""
+            if b"200" in seen:
+                break
+        yield call
+    finally:
+        await call.aclose()
+
+
+@pytest.mark.parametrize("role", ["helper", "front"])
+async def test_NW_26_what_is_open_ends_with_the_process_that_judged_it_and_with_the_one_that_records(
+    daemon, agent, role
+):
+    session = await agent.create_session("tester")
+    place = session, (await agent.create_sandbox(session)).sandbox.sandbox_id
+    gateway = daemon.run / "netns" / "gateway"
+    async with holding(agent, place, "open"):
+        assert b":80" in await established(gateway)  # the control
+        await asyncio.to_thread(signal_process, daemon.child(role))
+        async with asyncio.timeout(2):
+            while b":80" in await established(gateway):  # noqa: ASYNC110 - the kernel tells nobody
+                await asyncio.sleep(0.02)
+    async with asyncio.timeout(30):
+        number = 0
+        while True:  # both come back
+            number += 1
+            with contextlib.suppress(OpenSafeError):
+                session = await agent.create_session("tester")
+                place = session, (await agent.create_sandbox(session)).sandbox.sandbox_id
+                if (await run(agent, place, f"again{number}", "curl -s http://allowed.test/hello")).stdout:
+                    break
+
+
+async def established(namespace):
+    """What the gateway's stack has open with guests."""
+    listing = ("ss", "-Htn", "state", "established", "src", "10.201.0.0/16")
+    shown = await asyncio.create_subprocess_exec(
+        "nsenter", f"--net={namespace}", *listing, stdout=asyncio.subprocess.PIPE
+    )
+    return (await shown.communicate())[0]
+
+
+async def test_an_approved_pip_install_installs_from_an_allowed_index(daemon, agent):
+    session = await agent.create_session("tester")
+    sandbox = (await agent.create_sandbox(session, template="dev")).sandbox.sandbox_id
+    command = "pip install --quiet --target lib --index-url http://pypi.test/simple --trusted-host pypi.test worldly"
+    parked = await agent.run_call(session, sandbox, "pip", "Bash", {"command": command})
+    assert parked.outcome.kind is OutcomeKind.REVIEW_PENDING
+    async with daemon.client("reviewer") as reviewer:
+        shown = await reviewer.get_review(parked.outcome.detail)
+        await reviewer.approve_review(shown.review_id, shown.digest)
+    done = await agent.run_call(session, sandbox, "pip", "Bash", {"command": command})
+    assert (done.outcome.kind, done.outcome.exit_code) == (OutcomeKind.EXITED, 0), done.stderr
+    listed = await agent.run_call(session, sandbox, "ls", "Bash", {"command": "ls lib"})
+    assert b"worldly" in listed.stdout
+    await agent.delete_sandbox(sandbox)
 
 
 async def test_NW_26_a_dead_envoy_lets_nothing_through_and_comes_back(daemon, agent, place, world):

@@ -61,8 +61,8 @@ class SandboxMethods(Connection):
     ) -> CreatedSandbox:
         """Make a sandbox of a runner image ("" is `base`). Policy judges the request: NotPermitted is its no.
 
-        labels: at most 16, for lists. network: `none`, or where the site has a way out `gateway`; "" for that. require_warm: one out
-        of the pool or none, which is NoWarmSandbox. Raises LimitExceeded, SandboxStartFailed.
+        labels: at most 16, for lists. network: `none`, or where the site has a way out `gateway`; "" for that.
+        require_warm: one out of the pool or none, which is NoWarmSandbox. Raises LimitExceeded, SandboxStartFailed.
         """
         request = _sandboxes.create_request(
             session_id, template, size, labels, lease, network, require_warm=require_warm

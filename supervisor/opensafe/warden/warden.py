@@ -373,6 +373,9 @@ class Warden:
             if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise InvalidArgument("standard streams must be pipes")
         with self._programs.reserved(launch):
+            if self._lifecycle.get(launch.sandbox_id).link is not None:
+                grant = self._decisions.check(request.decision, launch).result.grant
+                await self._sharing.room(launch, networked=bool(grant.network))
             decided = self._decisions.check(request.decision, launch)
             if launch.user is not None:
                 image = self._image_of(launch.sandbox_id)
@@ -438,8 +441,11 @@ class Warden:
 
     def _record_end(self, exec_id: str, sandbox_id: str) -> None:
         self._monitor.ended(sandbox_id, exec_id)
-        if self._sharing.leave(sandbox_id, exec_id) and self._way_out is not None:
-            self._way_out.cut(self._link_of(sandbox_id))
+        if self._way_out is not None and self._sharing.networked(sandbox_id, exec_id):
+            # Its place is free once its connections are cut: they must not be taken for the next call's.
+            self._way_out.cut(self._link_of(sandbox_id), then=lambda: self._sharing.leave(sandbox_id, exec_id))
+        else:
+            self._sharing.leave(sandbox_id, exec_id)
         try:
             self._ledger.append("end", sandbox_id=sandbox_id, exec_id=exec_id)
         except AuditError as error:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import pathlib
 import pwd
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Final, Self
 
 from ..config import EgressSettings
@@ -83,10 +83,12 @@ class WayOut:
         """Take a link away, and with it whatever was open on it."""
         await self._gateway.detach(link)
 
-    def cut(self, link: Link | None) -> None:
-        """End what is open on a link, if it is there still. Nobody waits for it."""
-        if link is not None:
-            self._spawn(self._cut(link.guest))
+    def cut(self, link: Link | None, then: Callable[[], None]) -> None:
+        """End what is open on a link, if it is there still, and call `then`. Nobody waits for it."""
+        if link is None:
+            then()
+        else:
+            self._spawn(self._cut(link.guest)).add_done_callback(lambda _: then())
 
     def cut_all(self) -> None:
         """End what is open on every link."""
@@ -130,10 +132,11 @@ class WayOut:
             if count:
                 _log.info("%d connections of %s were cut", count, guest or "all sandboxes")
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._cutting.add(task)
         task.add_done_callback(self._cutting.discard)
+        return task
 
 
 async def clear(layout: Layout, instance: str) -> tuple[str, ...]:

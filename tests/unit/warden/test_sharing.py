@@ -1,5 +1,7 @@
 """A call that may reach names has its sandbox for itself."""
 
+import asyncio
+
 import pytest
 
 from opensafe.errors import Conflict
@@ -32,7 +34,7 @@ def test_beside_a_call_with_the_network_nothing_starts_until_it_has_left(network
     with pytest.raises(Conflict, match="for itself") as refused:
         sharing.enter(launch("two"), networked=networked)
     assert refused.value.value == "one"
-    assert sharing.leave("sb-1", "one")
+    sharing.leave("sb-1", "one")
     sharing.enter(launch("two"), networked=networked)
 
 
@@ -41,7 +43,7 @@ def test_a_call_with_the_network_starts_beside_nobody():
     sharing.enter(launch("one"), networked=False)
     with pytest.raises(Conflict, match="needs its sandbox"):
         sharing.enter(launch("two"), networked=True)
-    assert not sharing.leave("sb-1", "one")
+    sharing.leave("sb-1", "one")
     sharing.enter(launch("two"), networked=True)
 
 
@@ -55,7 +57,7 @@ def test_the_file_helper_comes_and_goes():
     sharing = Sharing()
     sharing.enter(launch("one"), networked=True)
     sharing.enter(launch("two", program="/.opensafe/file"), networked=False)
-    assert not sharing.leave("sb-1", "two")
+    sharing.leave("sb-1", "two")
     with pytest.raises(Conflict):
         sharing.enter(launch("three", program="/workspace/.opensafe/file"), networked=False)
 
@@ -65,6 +67,27 @@ def test_a_call_that_was_refused_has_no_place():
     sharing.enter(launch("one"), networked=True)
     with pytest.raises(Conflict):
         sharing.enter(launch("two"), networked=False)
-    assert not sharing.leave("sb-1", "two")
-    assert sharing.leave("sb-1", "one")
-    assert not sharing.leave("sb-1", "one")
+    assert not sharing.networked("sb-1", "two")
+    assert sharing.networked("sb-1", "one")
+    sharing.leave("sb-1", "one")
+    assert not sharing.networked("sb-1", "one")
+
+
+async def test_a_start_waits_for_who_is_just_leaving():
+    sharing = Sharing()
+    sharing.enter(launch("one"), networked=True)
+    waiting = asyncio.create_task(sharing.room(launch("two"), networked=True))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    sharing.leave("sb-1", "one")
+    await waiting
+    sharing.enter(launch("two"), networked=True)
+
+
+async def test_a_start_is_refused_beside_who_stays(monkeypatch):
+    monkeypatch.setattr("opensafe.warden.sandbox.sharing._LEAVING_S", 0.01)
+    sharing = Sharing()
+    sharing.enter(launch("one"), networked=True)
+    await sharing.room(launch("two"), networked=False)
+    with pytest.raises(Conflict):
+        sharing.enter(launch("two"), networked=False)

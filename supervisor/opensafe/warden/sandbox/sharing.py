@@ -5,11 +5,17 @@ while nobody else's program is there to use it; the other is refused and can be 
 program, opens no connection, and may come and go.
 """
 
+import asyncio
+import contextlib
+from typing import Final
+
 from ...errors import Conflict
 from ...model.sandbox import Launch
 from . import layout
 
-_FILE_HELPER = f"{layout.GUEST_TOOLS}/file"
+_FILE_HELPER: Final = f"{layout.GUEST_TOOLS}/file"
+#: How long a start waits for who is just leaving: an end is told before all that follows from it is done.
+_LEAVING_S: Final = 1.0
 
 
 class Sharing:
@@ -17,31 +23,45 @@ class Sharing:
 
     def __init__(self) -> None:
         self._calls: dict[str, dict[str, bool]] = {}
+        self._left = asyncio.Event()
+
+    async def room(self, launch: Launch, *, networked: bool) -> None:
+        """Return when there would be room for it, or after a second: `enter` then says what is in the way."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_S):
+                while self._in_the_way(launch, networked=networked):
+                    self._left.clear()
+                    await self._left.wait()
 
     def enter(self, launch: Launch, *, networked: bool) -> None:
         """A call is about to start. Raises Conflict where it, or one there, would not be alone with its grant."""
         if launch.program.argv[0] == _FILE_HELPER:
             return
-        others = self._calls.get(launch.sandbox_id, {})
-        if networked and others:
+        other = self._in_the_way(launch, networked=networked)
+        if other:
+            who = "needs its" if networked else "has this"
             raise Conflict(
-                "a call with the network needs its sandbox for itself",
-                value=next(iter(others)),
+                f"a call with the network {who} sandbox for itself",
+                value=other,
                 remedy="Send it again when the call that runs has ended, or in another sandbox.",
-            )
-        alone = next((exec_id for exec_id, granted in others.items() if granted), None)
-        if alone is not None:
-            raise Conflict(
-                "a call with the network has this sandbox for itself",
-                value=alone,
-                remedy="Send it again when that one has ended, or in another sandbox.",
             )
         self._calls.setdefault(launch.sandbox_id, {})[launch.exec_id] = networked
 
-    def leave(self, sandbox_id: str, exec_id: str) -> bool:
-        """Nothing of it runs any more. Returns whether it had been granted names."""
+    def networked(self, sandbox_id: str, exec_id: str) -> bool:
+        """Whether it lives there and was granted names."""
+        return self._calls.get(sandbox_id, {}).get(exec_id, False)
+
+    def leave(self, sandbox_id: str, exec_id: str) -> None:
+        """Nothing of it runs any more, and nothing that it opened is open."""
         calls = self._calls.get(sandbox_id, {})
-        networked = calls.pop(exec_id, False)
+        calls.pop(exec_id, None)
         if not calls:
             self._calls.pop(sandbox_id, None)
-        return networked
+        self._left.set()
+
+    def _in_the_way(self, launch: Launch, *, networked: bool) -> str:
+        """A call beside which it can't start, or ""."""
+        if launch.program.argv[0] == _FILE_HELPER:
+            return ""
+        others = self._calls.get(launch.sandbox_id, {})
+        return next((exec_id for exec_id, granted in others.items() if networked or granted), "")
