@@ -26,9 +26,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
-from envoy.type.v3 import http_status_pb2
 
+from opensafe._proto.envoy import external_auth_pb2, external_auth_pb2_grpc
 from opensafe.warden import kernel
 from opensafe.warden.network import envoy as envoy_module
 from opensafe.warden.network.envoy import Envoy
@@ -150,7 +149,7 @@ class Resolver(asyncio.DatagramProtocol):
         self._transport.sendto(answer.to_wire(), address)
 
 
-class Judge(external_auth_pb2_grpc.AuthorizationServicer):  # type: ignore[misc]  # the package ships no types
+class Judge(external_auth_pb2_grpc.AuthorizationServicer):
     """Allows the names in ALLOWED; `hold` makes it answer nobody."""
 
     def __init__(self):
@@ -167,7 +166,7 @@ class Judge(external_auth_pb2_grpc.AuthorizationServicer):  # type: ignore[misc]
         answer = external_auth_pb2.CheckResponse()
         answer.status.code = 0 if allowed else 7
         if not allowed:
-            answer.denied_response.status.code = http_status_pb2.Forbidden
+            answer.denied_response.status.code = 403
         return answer
 
 

@@ -9,20 +9,19 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 import structlog
-from envoy.data.accesslog.v3 import accesslog_pb2
-from envoy.service.accesslog.v3 import als_pb2
 
+from opensafe._proto.envoy import als_pb2
 from opensafe.warden.feed import Call
 
 from .accounting import Accounting
 from .connections import Connections, Judge, Open, Socket
 
-_ENDS: Final = frozenset((accesslog_pb2.AccessLogType.TcpConnectionEnd, accesslog_pb2.AccessLogType.DownstreamEnd))
+_ENDS: Final = frozenset((als_pb2.AccessLogType.TcpConnectionEnd, als_pb2.AccessLogType.DownstreamEnd))
 _OPENS: Final = frozenset(
     (
-        accesslog_pb2.AccessLogType.TcpUpstreamConnected,
-        accesslog_pb2.AccessLogType.TcpPeriodic,
-        accesslog_pb2.AccessLogType.DownstreamPeriodic,
+        als_pb2.AccessLogType.TcpUpstreamConnected,
+        als_pb2.AccessLogType.TcpPeriodic,
+        als_pb2.AccessLogType.DownstreamPeriodic,
     )
 )
 
@@ -79,7 +78,7 @@ class Log:
         await self._connections.settle(self._judge, grown.values())
 
     async def _unknown(
-        self, source: Socket, sent: int, received: int, common: accesslog_pb2.AccessLogCommon, *, ended: bool
+        self, source: Socket, sent: int, received: int, common: als_pb2.AccessLogCommon, *, ended: bool
     ) -> None:
         """One that was never allowed here, or forgotten: nobody could cut it later, so it is cut now."""
         call = self._call_at(source[0])
@@ -90,13 +89,13 @@ class Log:
             await self._connections.stranger(source)
 
 
-def _entries(message: als_pb2.StreamAccessLogsMessage) -> Iterator[tuple[accesslog_pb2.AccessLogCommon, int, int]]:
+def _entries(message: als_pb2.StreamAccessLogsMessage) -> Iterator[tuple[als_pb2.AccessLogCommon, int, int]]:
     """Common properties, and bytes from the guest and to it."""
     for entry in message.tcp_logs.log_entry:
         bytes_of = entry.connection_properties
         yield entry.common_properties, bytes_of.received_bytes, bytes_of.sent_bytes
-    for entry in message.http_logs.log_entry:
-        common, request, response = entry.common_properties, entry.request, entry.response
+    for http in message.http_logs.log_entry:
+        common, request, response = http.common_properties, http.request, http.response
         yield (
             common,
             max(common.downstream_wire_bytes_received, request.request_headers_bytes + request.request_body_bytes),

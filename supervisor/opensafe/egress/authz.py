@@ -17,9 +17,8 @@ from typing import Any, Final, cast
 
 import grpc
 import structlog
-from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
-from envoy.service.auth.v3 import attribute_context_pb2, external_auth_pb2, external_auth_pb2_grpc
 
+from opensafe._proto.envoy import als_pb2, als_pb2_grpc, external_auth_pb2, external_auth_pb2_grpc
 from opensafe.errors import LimitExceeded
 from opensafe.warden.feed import Call
 
@@ -49,7 +48,7 @@ _NUMBER: Final = re.compile(r"(.*\.)?(\d+|0[xX][0-9A-Fa-f]*)\.?", re.ASCII)
 _log = structlog.get_logger()
 
 
-class Authorizer:
+class Authorizer(external_auth_pb2_grpc.AuthorizationServicer, als_pb2_grpc.AccessLogServiceServicer):
     """The server. `start` binds, `stop` ends."""
 
     def __init__(
@@ -158,7 +157,7 @@ def _tls(source: str, sni: str) -> tuple[Question, str]:
     return Question(layer="tls", source=source, name=sni[:_NAME], sni=sni[:_NAME], port=_HTTPS), wrong
 
 
-def _http(source: str, http: attribute_context_pb2.AttributeContext.HttpRequest) -> tuple[Question, str]:
+def _http(source: str, http: external_auth_pb2.AttributeContext.HttpRequest) -> tuple[Question, str]:
     """The question, and what is wrong with the request whatever the policy says of its name."""
     host = http.host
     parsed = _HOST.fullmatch(host)

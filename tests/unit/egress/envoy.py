@@ -3,10 +3,8 @@
 import asyncio
 
 import grpc
-from envoy.data.accesslog.v3 import accesslog_pb2
-from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
-from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
 
+from opensafe._proto.envoy import als_pb2, als_pb2_grpc, external_auth_pb2, external_auth_pb2_grpc
 from opensafe.egress.accounting import Accounting
 from opensafe.egress.authz import Authorizer
 from opensafe.egress.connections import Connections
@@ -18,7 +16,7 @@ from opensafe.model.policy_input import BudgetInput
 from opensafe.warden.feed import Call
 
 GUEST = "10.201.0.1"
-KIND = accesslog_pb2.AccessLogType
+KIND = als_pb2.AccessLogType
 
 
 def call(exec_id="exec-1", session="ses-1", usage=None, limits=None):
@@ -119,7 +117,7 @@ class Envoy:
         stream = self._logs.StreamAccessLogs()
         for entry in entries:
             message = als_pb2.StreamAccessLogsMessage()
-            logs = message.tcp_logs if isinstance(entry, accesslog_pb2.TCPAccessLogEntry) else message.http_logs
+            logs = message.tcp_logs if isinstance(entry, als_pb2.TCPAccessLogEntry) else message.http_logs
             logs.log_entry.append(entry)
             await stream.write(message)
         if hold:
@@ -148,7 +146,7 @@ def http(host, port=40000, *, method="GET", path="/", headers=None, start=1):
 
 
 def tcp_entry(kind, sent=0, received=0, port=40000, start=1, dialled="198.51.100.10", source=GUEST):
-    entry = accesslog_pb2.TCPAccessLogEntry()
+    entry = als_pb2.TCPAccessLogEntry()
     _common(entry.common_properties, kind, port, start, dialled, source)
     entry.connection_properties.received_bytes = sent
     entry.connection_properties.sent_bytes = received
@@ -156,7 +154,7 @@ def tcp_entry(kind, sent=0, received=0, port=40000, start=1, dialled="198.51.100
 
 
 def http_entry(kind, sent=0, received=0, port=40000, start=1, dialled="198.51.100.10", source=GUEST):
-    entry = accesslog_pb2.HTTPAccessLogEntry()
+    entry = als_pb2.HTTPAccessLogEntry()
     _common(entry.common_properties, kind, port, start, dialled, source)
     entry.request.request_body_bytes = sent
     entry.response.response_body_bytes = received
