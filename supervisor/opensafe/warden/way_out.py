@@ -56,6 +56,9 @@ class WayOut:
             envoy = Envoy(layout, own, namespace, authz)
             opened = cls(settings, made, envoy, authz)
             opened._running = asyncio.create_task(envoy.run(), name="envoy")
+            await asyncio.sleep(0)
+            if opened._running.done():  # it can't be started at all
+                await opened._running
         except BaseException:
             await made.close()
             raise

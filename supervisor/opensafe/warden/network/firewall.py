@@ -9,6 +9,7 @@ Questions for names are not tracked: a guest that changes its port each time wou
 """
 
 import ipaddress
+import os
 import subprocess
 from collections.abc import Sequence
 from typing import Final
@@ -148,7 +149,9 @@ def load(rules: str) -> None:
 
 
 def remove_host_table(instance: str) -> bool:
-    """Whether there was one."""
+    """Whether there was one. Where there is no nft, there can't be."""
+    if not os.access(_NFT, os.X_OK):
+        return False
     done = subprocess.run(
         [_NFT, "delete", "table", "inet", host_table(instance)],
         capture_output=True,
