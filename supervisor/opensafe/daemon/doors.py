@@ -46,6 +46,8 @@ class Doors:
         self._judge = EgressJudge(self.callers, Reports(self._delivery.add))
         self._loaded: Loaded | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Set once guests and Envoy are answered.
+        self.open = asyncio.Event()
         self.callers.listen(self)
 
     async def run(self) -> None:
@@ -70,6 +72,7 @@ class Doors:
             async with asyncio.TaskGroup() as group:
                 for work in (responder.run(), resolver.run(), self._delivery.run()):
                     group.create_task(work)
+                self.open.set()
         finally:
             await authorizer.stop()
             await self._connections.close()

@@ -46,6 +46,8 @@ class Helper:
     async def follow(self) -> None:
         """Take steps until cancelled. Raises Unavailable: the warden is gone."""
         finished, error = 0, ""
+        if self._doors is not None:
+            await self._doors.open.wait()  # who judges must be asked: no call starts before the first swap
         while True:
             step = await self._warden.next_step(finished, error)
             finished, error = step.number, ""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Final, Self
 
 from ..config import EgressSettings
-from ..errors import InvalidArgument, OpenSafeError
+from ..errors import HostUnsuitable, InvalidArgument, OpenSafeError
 from . import protocol
 from .connections import Connections
 from .network import gateway, sockets
@@ -27,6 +27,8 @@ from .sandbox.layout import Layout
 _log = logging.getLogger(__name__)
 
 NAMESPACE: Final = "gateway"
+#: For Envoy to serve the first time.
+_START_S: Final = 30.0
 
 
 class WayOut:
@@ -46,23 +48,32 @@ class WayOut:
     async def open(
         cls, layout: Layout, settings: EgressSettings, instance: str, service: pwd.struct_passwd, own: pwd.struct_passwd
     ) -> Self:
-        """Make both. service: whom the helper runs as; own: whom Envoy does. Raises HostUnsuitable."""
+        """Make both, and return when Envoy serves. service: whom the helper runs as; own: whom Envoy does.
+
+        Raises HostUnsuitable.
+        """
         directory = layout.run / "egress"
         sockets.prepare_one(directory, settings.user, service.pw_uid, "egress.user")
         authz = directory / "authz.sock"
         namespace = layout.namespaces / NAMESPACE
         made = await Gateway.open(namespace, settings, instance, own.pw_uid)
+        opened = cls(settings, made, Envoy(layout, own, namespace, authz), authz)
         try:
-            envoy = Envoy(layout, own, namespace, authz)
-            opened = cls(settings, made, envoy, authz)
-            opened._running = asyncio.create_task(envoy.run(), name="envoy")
-            await asyncio.sleep(0)
-            if opened._running.done():  # it can't be started at all
-                await opened._running
+            await opened._begin()
         except BaseException:
-            await made.close()
+            await opened.close()
             raise
         return opened
+
+    async def _begin(self) -> None:
+        self._running = asyncio.create_task(self._envoy.run(), name="envoy")
+        serving = asyncio.create_task(self._envoy.alive.wait())
+        await asyncio.wait((serving, self._running), timeout=_START_S, return_when=asyncio.FIRST_COMPLETED)
+        serving.cancel()
+        if self._running.done():  # it can't be started at all
+            await self._running
+        if not self._envoy.alive.is_set():
+            raise HostUnsuitable("Envoy does not serve", limit=f"{_START_S:.0f} s", remedy="Its lines stand above.")
 
     async def close(self) -> None:
         """Stop Envoy, then take the gateway away."""
