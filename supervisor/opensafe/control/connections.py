@@ -13,8 +13,8 @@ async def record_connections(warden: WardenClient, log: AuditLog) -> None:
     recorded = 0
     while True:
         told = await warden.next_connections(recorded)
-        for one in told.connections:
-            await log.append(as_record(one))
+        written = [log.write(as_record(one)) for one in told.connections]
+        await log.sync(written[-1])  # one wait for all
         recorded = told.number
 
 
