@@ -4,15 +4,16 @@ ctnetlink with a filter of the source address (linux/netfilter/nfnetlink_conntra
 namespace of the calling thread.
 """
 
+import errno
 import ipaddress
-import os
 import socket
 import struct
 from typing import Final
 
+from . import netlink
+
 _NETLINK_NETFILTER: Final = 12
 _DELETE: Final = 1 << 8 | 2  # NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE
-_NLM_F_REQUEST_ACK: Final = 0x5
 _NESTED: Final = 0x8000
 _TUPLE_ORIG: Final = 1
 _TUPLE_IP: Final = 1
@@ -20,24 +21,17 @@ _IP_V4_SRC: Final = 1
 _FILTER: Final = 25
 _FILTER_ORIG_FLAGS: Final = 1
 _BY_SOURCE: Final = 1
-_ENOENT: Final = 2
 _DEADLINE_S: Final = 5.0
 
 
 def forget(source: str) -> None:
     """Forget all from this IPv4 address. Raises OSError."""
-    address = _attribute(_IP_V4_SRC, ipaddress.IPv4Address(source).packed)
-    wanted = _attribute(_TUPLE_ORIG | _NESTED, _attribute(_TUPLE_IP | _NESTED, address))
-    wanted += _attribute(_FILTER | _NESTED, _attribute(_FILTER_ORIG_FLAGS, struct.pack("=I", _BY_SOURCE)))
+    address = netlink.attribute(_IP_V4_SRC, ipaddress.IPv4Address(source).packed)
+    wanted = netlink.attribute(_TUPLE_ORIG | _NESTED, netlink.attribute(_TUPLE_IP | _NESTED, address))
+    wanted += netlink.attribute(_FILTER | _NESTED, netlink.attribute(_FILTER_ORIG_FLAGS, struct.pack("=I", _BY_SOURCE)))
     body = struct.pack("!BBH", socket.AF_INET, 0, 0) + wanted
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER) as asked:
         asked.settimeout(_DEADLINE_S)
         asked.bind((0, 0))
-        asked.send(struct.pack("=IHHII", 16 + len(body), _DELETE, _NLM_F_REQUEST_ACK, 1, 0) + body)
-        error = -struct.unpack_from("=i", asked.recv(4096), 16)[0]
-    if error not in (0, _ENOENT):
-        raise OSError(error, os.strerror(error), "conntrack")
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value
+        asked.send(netlink.message(_DELETE, netlink.ACKNOWLEDGE, body))
+        netlink.check(asked.recv(4096), but=errno.ENOENT)  # there were none

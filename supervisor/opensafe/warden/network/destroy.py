@@ -3,24 +3,20 @@
 Whoever holds the other end sees a reset at once. Both act on the network namespace of the calling thread.
 """
 
+import errno
 import ipaddress
-import os
 import socket
 import struct
 from collections.abc import Iterator
 from typing import Final
 
+from . import netlink
+
 _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _SOCK_DESTROY: Final = 21
-_NLM_F_REQUEST: Final = 0x1
-_NLM_F_ACK: Final = 0x4
-_NLM_F_DUMP: Final = 0x300
-_NLMSG_ERROR: Final = 2
-_NLMSG_DONE: Final = 3
 #: All but LISTEN (10), TIME_WAIT (6) and CLOSE (7), which nobody waits in.
 _STATES: Final = 0xFFFFFFFF & ~(1 << 10 | 1 << 6 | 1 << 7)
-_HEADER: Final = struct.Struct("=IHHII")
 #: inet_diag_req_v2 without its socket id, and inet_diag_sockid as far as it is read here.
 _REQUEST: Final = struct.Struct("=BBBxI")
 _SOCKID: Final = struct.Struct("!HH4s12x4s12x")
@@ -49,37 +45,20 @@ def destroy(remote: str | None, port: int | None = None) -> int:
 
 
 def _connections(diag: socket.socket) -> Iterator[bytes]:
-    diag.send(_message(_SOCK_DIAG_BY_FAMILY, _NLM_F_DUMP, bytes(_SOCKID_SIZE)))
+    diag.send(_message(_SOCK_DIAG_BY_FAMILY, netlink.DUMP, bytes(_SOCKID_SIZE)))
     while True:
-        for kind, body in _messages(diag.recv(_BUFFER)):
-            if kind == _NLMSG_DONE:
+        for kind, body in netlink.pieces(diag.recv(_BUFFER)):
+            if kind == netlink.DONE:
                 return
-            if kind == _NLMSG_ERROR:
-                raise OSError(-struct.unpack_from("=i", body)[0], "sock_diag refuses to list")
+            if kind == netlink.ERROR:
+                raise OSError(netlink.code(body), "sock_diag refuses to list")
             yield body[_FOUND_HEAD : _FOUND_HEAD + _SOCKID_SIZE]
 
 
 def _end(diag: socket.socket, sockid: bytes) -> bool:
-    diag.send(_message(_SOCK_DESTROY, _NLM_F_ACK, sockid))
-    for kind, body in _messages(diag.recv(_BUFFER)):
-        if kind == _NLMSG_ERROR:
-            error = -struct.unpack_from("=i", body)[0]
-            if error and error != 2:  # ENOENT: it ended by itself
-                raise OSError(error, os.strerror(error))
-            return not error
-    return False
+    diag.send(_message(_SOCK_DESTROY, netlink.ACKNOWLEDGE, sockid))
+    return netlink.check(diag.recv(_BUFFER), but=errno.ENOENT)  # then it ended by itself
 
 
 def _message(kind: int, flags: int, sockid: bytes) -> bytes:
-    body = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, _STATES) + sockid
-    return _HEADER.pack(_HEADER.size + len(body), kind, _NLM_F_REQUEST | flags, 1, 0) + body
-
-
-def _messages(packet: bytes) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    while offset + _HEADER.size <= len(packet):
-        length, kind, _, _, _ = _HEADER.unpack_from(packet, offset)
-        if length < _HEADER.size:
-            return
-        yield kind, packet[offset + _HEADER.size : offset + length]
-        offset += (length + 3) & ~3
+    return netlink.message(kind, flags, _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, _STATES) + sockid)

@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
+from . import netlink
+
 _NETLINK_NETFILTER: Final = 12
 _SUBSYSTEM: Final = 4  # NFNL_SUBSYS_ULOG
 _MSG_PACKET: Final = _SUBSYSTEM << 8
 _MSG_CONFIG: Final = _SUBSYSTEM << 8 | 1
-_NLM_F_REQUEST_ACK: Final = 0x5
-_NLMSG_ERROR: Final = 2
 _CFG_CMD: Final = 1
 _CFG_MODE: Final = 2
 _CFG_QTHRESH: Final = 5
@@ -27,9 +27,7 @@ _COPY_PACKET: Final = 2
 _PAYLOAD: Final = 9
 _TYPE_MASK: Final = 0x3FFF
 
-_HEADER: Final = struct.Struct("=IHHII")
 _FAMILY: Final = struct.Struct("!BBH")
-_ATTRIBUTE: Final = struct.Struct("=HH")
 #: Enough for an IPv4 header with options and the ports behind it.
 SNAP: Final = 64
 _BUFFER: Final = 1 << 16
@@ -61,7 +59,7 @@ def listen(group: int) -> socket.socket:
             (_CFG_QTHRESH, struct.pack("!I", 1)),
         ):
             made.send(_config(group, kind, value))
-            _acknowledge(made.recv(_BUFFER))
+            netlink.check(made.recv(_BUFFER))
         made.setblocking(False)
     except BaseException:
         made.close()
@@ -108,10 +106,10 @@ class Refusals:
 
 def parse(packet: bytes) -> Iterator[Refusal]:
     """The refusals in one datagram of the kernel's. What has not their form is left out; never raises."""
-    for kind, body in _pieces(packet, _HEADER):
+    for kind, body in netlink.pieces(packet):
         if kind != _MSG_PACKET:
             continue
-        for attribute, payload in _pieces(body[_FAMILY.size :], _ATTRIBUTE):
+        for attribute, payload in netlink.pieces(body[_FAMILY.size :], netlink.ATTRIBUTE):
             if attribute & _TYPE_MASK == _PAYLOAD and (found := _refusal(payload)) is not None:
                 yield found
 
@@ -131,24 +129,6 @@ def _refusal(packet: bytes) -> Refusal | None:
     )
 
 
-def _pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
-    """Type and body of each message, or attribute: both begin with their length and are aligned to 4."""
-    offset = 0
-    while offset + header.size <= len(data):
-        length, kind = header.unpack_from(data, offset)[:2]
-        if not header.size <= length <= len(data) - offset:
-            return
-        yield kind, data[offset + header.size : offset + length]
-        offset += (length + 3) & ~3
-
-
 def _config(group: int, kind: int, value: bytes) -> bytes:
-    padded = value.ljust((len(value) + 3) & ~3, b"\0")
-    body = _FAMILY.pack(0, 0, group) + _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + padded
-    return _HEADER.pack(_HEADER.size + len(body), _MSG_CONFIG, _NLM_F_REQUEST_ACK, 1, 0) + body
-
-
-def _acknowledge(answer: bytes) -> None:
-    for kind, body in _pieces(answer, _HEADER):
-        if kind == _NLMSG_ERROR and (error := -struct.unpack_from("=i", body)[0]):
-            raise OSError(error, "NFLOG can't be had")
+    body = _FAMILY.pack(0, 0, group) + netlink.attribute(kind, value)
+    return netlink.message(_MSG_CONFIG, netlink.ACKNOWLEDGE, body)
