@@ -22,14 +22,11 @@ import msgspec
 
 from ..errors import HostUnsuitable, StartError
 from . import process, protocol, wire
+from .backoff import Backoff
 from .sandbox.layout import Layout
 
 _log = logging.getLogger(__name__)
 
-_BACKOFF_FIRST_S: Final = 0.1
-_BACKOFF_MAX_S: Final = 5.0
-#: A child that lived this long starts over with the shortest delay.
-_STEADY_S: Final = 30.0
 #: What a child may take from closing its connection to its end.
 _EXIT_S: Final = 5.0
 #: What a child takes to stop after its own drain.
@@ -127,7 +124,7 @@ class Children:
 
     async def _restart_until(self, halt: asyncio.Event, role: Role) -> None:
         loop = asyncio.get_running_loop()
-        delay = _BACKOFF_FIRST_S
+        backoff = Backoff()
         while not halt.is_set():
             started = loop.time()
             code = await self._life(role, halt)
@@ -135,13 +132,11 @@ class Children:
                 return
             if code == protocol.REFUSES:
                 raise StartError(f"the {role.value} refuses to start", remedy="Its message stands above.")
-            if loop.time() - started > _STEADY_S:
-                delay = _BACKOFF_FIRST_S
+            delay = backoff.after(loop.time() - started)
             _log.error("the %s ended with %s and is started again in %.1f s", role.value, code, delay)
             waiting = asyncio.ensure_future(halt.wait())
             await asyncio.wait((waiting,), timeout=delay)
             waiting.cancel()
-            delay = min(2 * delay, _BACKOFF_MAX_S)
 
     async def _life(self, role: Role, halt: asyncio.Event) -> int:
         """One life of a child; its exit code."""

@@ -155,10 +155,10 @@ def _child():
 def _daemon():
     from opensafe.config import load
     from opensafe.daemon import root
-    from opensafe.warden import children
+    from opensafe.warden import backoff, children
 
     settings = pathlib.Path(sys.argv[1])
-    vars(children)["_BACKOFF_MAX_S"] = children._BACKOFF_FIRST_S  # many deaths are not one fault that repeats
+    vars(backoff)["_MAX_S"] = backoff._FIRST_S  # many deaths are not one fault that repeats
     vars(children)["_BOOT"] = pathlib.Path(__file__).read_text()
     arm(WARDEN, pathlib.Path(load(settings).paths.state, "fault"))
     return root.main(settings)

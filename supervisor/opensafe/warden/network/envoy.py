@@ -20,15 +20,12 @@ from typing import Final
 
 from ...errors import HostUnsuitable
 from .. import process
+from ..backoff import Backoff
 from ..sandbox.layout import Layout
 from .envoy_config import CONNECTIONS, configuration
 
 _log = logging.getLogger(__name__)
 
-_BACKOFF_FIRST_S: Final = 0.1
-_BACKOFF_MAX_S: Final = 5.0
-#: A life that lasted this long starts over with the shortest delay.
-_STEADY_S: Final = 30.0
 #: From start to serving. Hosts under load have taken half a second.
 _READY_S: Final = 20.0
 _ASK_AGAIN_S: Final = 0.02
@@ -72,7 +69,7 @@ class Envoy:
         binary = _binary()
         self._prepare()
         loop = asyncio.get_running_loop()
-        delay = _BACKOFF_FIRST_S
+        backoff = Backoff()
         while not self._stopping.is_set():
             started = loop.time()
             try:
@@ -82,12 +79,10 @@ class Envoy:
                 self._died()
             if self._stopping.is_set():
                 return
-            if loop.time() - started > _STEADY_S:
-                delay = _BACKOFF_FIRST_S
+            delay = backoff.after(loop.time() - started)
             _log.error("envoy ended with %s and is started again in %.1f s", code, delay)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
-            delay = min(2 * delay, _BACKOFF_MAX_S)
 
     async def close(self) -> None:
         """Let `run` end it."""
