@@ -373,10 +373,9 @@ class Warden:
             if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise InvalidArgument("standard streams must be pipes")
         with self._programs.reserved(launch):
-            if self._lifecycle.get(launch.sandbox_id).link is not None:
-                grant = self._decisions.check(request.decision, launch).result.grant
-                await self._sharing.room(launch, networked=bool(grant.network))
             decided = self._decisions.check(request.decision, launch)
+            if await self._sharing.waited(launch, networked=bool(decided.result.grant.network)):
+                decided = self._decisions.check(request.decision, launch)
             if launch.user is not None:
                 image = self._image_of(launch.sandbox_id)
                 users.check(image.rootfs, image.digest, launch.user, decided.result.grant.users)

@@ -76,7 +76,7 @@ def test_a_call_that_was_refused_has_no_place():
 async def test_a_start_waits_for_who_is_just_leaving():
     sharing = Sharing()
     sharing.enter(launch("one"), networked=True)
-    waiting = asyncio.create_task(sharing.room(launch("two"), networked=True))
+    waiting = asyncio.create_task(sharing.waited(launch("two"), networked=True))
     await asyncio.sleep(0)
     assert not waiting.done()
     sharing.leave("sb-1", "one")
@@ -88,6 +88,6 @@ async def test_a_start_is_refused_beside_who_stays(monkeypatch):
     monkeypatch.setattr("opensafe.warden.sandbox.sharing._LEAVING_S", 0.01)
     sharing = Sharing()
     sharing.enter(launch("one"), networked=True)
-    await sharing.room(launch("two"), networked=False)
+    assert await sharing.waited(launch("two"), networked=False)
     with pytest.raises(Conflict):
         sharing.enter(launch("two"), networked=False)

@@ -25,13 +25,19 @@ class Sharing:
         self._calls: dict[str, dict[str, bool]] = {}
         self._left = asyncio.Event()
 
-    async def room(self, launch: Launch, *, networked: bool) -> None:
-        """Return when there would be room for it, or after a second: `enter` then says what is in the way."""
+    async def waited(self, launch: Launch, *, networked: bool) -> bool:
+        """Return when there would be room for it, or after a second: `enter` then says what is in the way.
+
+        Whether that took any time, in which everything may have changed.
+        """
+        if not self._in_the_way(launch, networked=networked):
+            return False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_S):
                 while self._in_the_way(launch, networked=networked):
                     self._left.clear()
                     await self._left.wait()
+        return True
 
     def enter(self, launch: Launch, *, networked: bool) -> None:
         """A call is about to start. Raises Conflict where it, or one there, would not be alone with its grant."""
