@@ -47,10 +47,18 @@ async def guests(gateway):
         path = gateway.path / name
         await namespaces.create(path)
         made.append((path, await gateway.attach(path)))
+        configure(*made[-1])
     yield made
     for path, link in made:
         await gateway.detach(link)
         namespaces.remove(path)
+
+
+def configure(path, link):
+    """What gVisor's own stack does in a sandbox: a plain process has the kernel's."""
+    inside = ("nsenter", f"--net={path}", "ip")
+    shown(*inside, "addr", "add", f"{link.guest}/31", "dev", "eth0")
+    shown(*inside, "route", "add", "default", "via", link.gateway)
 
 
 def shown(*command):
@@ -206,6 +214,7 @@ async def test_RS_16_whoever_gets_the_address_next_gets_the_whole_of_it(gateway,
     await namespaces.create(path)
     try:
         link = await gateway.attach(path)
+        configure(path, link)
         held = await namespaces.inside(path, lambda: socket.create_connection((link.gateway, 53), timeout=5))
         with held:
             assert tracked(gateway) == 1

@@ -80,7 +80,7 @@ class Gateway:
                 await namespaces.inside(self._namespace, lambda: links.add(link, guest))
             finally:
                 os.close(guest)
-            await namespaces.inside(namespace, lambda: links.join(link))
+            await namespaces.inside(namespace, links.raise_guest)
             await namespaces.inside(self._namespace, lambda: links.carry(link))
         except BaseException:
             await self.detach(link)

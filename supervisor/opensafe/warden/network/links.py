@@ -61,12 +61,15 @@ def add(link: Link, guest_namespace: int) -> None:
         configure(route, link.interface, link.gateway, PREFIX)
 
 
-def join(link: Link) -> None:
-    """Configure the guest's end, in its namespace. Raises OSError."""
+def raise_guest() -> None:
+    """Bring the guest's end up, in its namespace, without an address: gVisor's stack has that (ports.py).
+
+    The kernel's would reset what it does not know of. Raises OSError.
+    """
     without_ipv6()
     with IPRoute() as route:
-        configure(route, GUEST, link.guest, PREFIX)
-        route.route("add", dst="default", gateway=link.gateway)
+        (index,) = route.link_lookup(ifname=GUEST)
+        route.link("set", index=index, state="up")
 
 
 def carry(link: Link) -> None:

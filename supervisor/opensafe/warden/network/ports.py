@@ -1,8 +1,4 @@
-"""The guest's end of a link as gVisor's own stack takes it: a packet socket that carries frames.
-
-The kernel's stack in that namespace must not speak beside it, or it would reset what it does not know of. So the
-address is taken off the interface once its figures are read, which is what `runsc start` does as well.
-"""
+"""The guest's end of a link as gVisor's own stack takes it: a packet socket that carries frames."""
 
 import contextlib
 import socket
@@ -50,7 +46,6 @@ def open_port(link: Link) -> Port:
         frames.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
         for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
             frames.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-        route.flush_addr(index=index)
         mac = bytes.fromhex(found.get_attr("IFLA_ADDRESS").replace(":", ""))
         undo.pop_all()
         return Port(link, frames, index, int(found.get_attr("IFLA_MTU")), mac)
