@@ -140,8 +140,9 @@ class Stage:
     async def _activate(self, daemon: Daemon, revision: str) -> None:
         """Wait until a bundle that was put in place is in force."""
         async with Client.connect(daemon.socket_of("default")) as client, asyncio.timeout(_ACTIVATE_S):
-            while (await client.status()).bundle_revision != revision:  # noqa: ASYNC110 - it is another process's state
-                await asyncio.sleep(0.05)  # the daemon tells an activation to nobody but its log
+            async for settled in client.watch_bundle():
+                if settled.revision == revision:
+                    return
 
     def _envoy(self) -> int:
         assert self._daemon is not None  # noqa: S101 - only a guest's run has an action
