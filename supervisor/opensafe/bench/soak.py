@@ -116,7 +116,7 @@ class _Soak:
 
     async def reload(self) -> None:
         """The next number in force, its archive removed again."""
-        content, _ = self._site.next(self._site.members)
+        content, _ = self._site.next({})
         path = archived_path(self._directory, hashlib.sha256(content).hexdigest())
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)

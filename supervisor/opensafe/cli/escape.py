@@ -83,7 +83,7 @@ async def _run(probes: "Sequence[Probe]", *, only_controls: bool) -> "tuple[Resu
             return await Suite(Stage(world, None, None, _TEMPLATE), only_controls=True).run(probes)
         with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as path:
             bundles = Bundles(pathlib.Path(path), pathlib.Path(private.programs().bundle))
-            bundles.put(traps=True)
+            bundles.activate(traps=True)
             networks = ", ".join(f'"{network}"' for network in world.networks)
             more = f'[egress]\nenabled = true\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]\n'
             roles = {"default": ("developer",)}

@@ -120,7 +120,7 @@ class Stage:
             case Action.DELETE if not any(line.startswith("link ") for line in await self.gateway()):
                 raise FileNotFoundError("the gateway has no link to the sandbox that is about to go")
             case Action.REVOKE if self._daemon is not None and self._bundles is not None:
-                await self._activate(self._daemon, self._bundles.put(traps=False))
+                await self._activate(self._daemon, self._bundles.activate(traps=False))
         return time.time_ns() // 1000
 
     async def gateway(self) -> tuple[str, ...]:
