@@ -68,12 +68,19 @@ def limits_of(pid: int) -> str:
     return pathlib.Path(f"/proc/{pid}/limits").read_text()
 
 
+def call_of(pid: int) -> str:
+    """The number of the call that it is in; "" where it has ended since it was listed."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def standing_by(preparer: Preparer) -> int:
     """The worker that waits for a job, once it does: blocked in recvmsg."""
 
     def waits() -> bool:
-        workers = workers_of(preparer)
-        return [pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0] for pid in workers] == [RECVMSG]
+        return [call_of(pid) for pid in workers_of(preparer)] == [RECVMSG]
 
     until(waits)
     (worker,) = workers_of(preparer)
