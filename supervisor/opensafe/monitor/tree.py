@@ -33,6 +33,9 @@ class Tree:
     def __init__(self) -> None:
         self._expected: dict[str, Running] = {}
         self._owner: dict[int, Running] = {}
+        #: What was taken over, until all that was reported before is read: its calls, and the processes that lived.
+        self._inherited: tuple[Running, ...] = ()
+        self._lived: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self._owner)
@@ -61,9 +64,11 @@ class Tree:
         """Take over what an earlier helper knew, from the sandbox's process list."""
         for call in calls:
             self.expect(call)
+            self._inherited = (*self._inherited, self._expected[call.exec_id])
             if call.pid:
                 self.bind(call.exec_id, call.pid)
         parents = dict(processes)
+        self._lived = frozenset(parents)
         for pid in parents:
             line, above = [pid], parents[pid]
             while above and pid not in self._owner and above not in line:
@@ -77,6 +82,17 @@ class Tree:
     def owner(self, pid: int, parent: int) -> Running | None:
         """The call of a process; its parent's where the process itself was made before this helper's time."""
         return self._owner.get(pid) or self._owner.get(parent)
+
+    def orphan(self, pid: int) -> Running | None:
+        """The call of a process that had ended when this helper took over, while reports on it still waited.
+
+        Where one call alone was taken over, it is of that. Which of several it was, nobody can tell any more.
+        """
+        return self._inherited[0] if len(self._inherited) == 1 and pid not in self._lived else None
+
+    def settled(self) -> None:
+        """All that was reported before the takeover is read."""
+        self._inherited = ()
 
     def add(self, child: int, running: Running) -> None:
         """A process of this call made another. Raises TooManyProcessesError."""

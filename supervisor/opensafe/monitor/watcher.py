@@ -179,6 +179,10 @@ class Watcher:
                 pass  # of a sandbox that is being ended
 
     def _answer(self) -> None:
+        """All that waited when the warden asked is read."""
+        if self._pings and self._judge.judges:
+            for watched in self._by_id.values():
+                watched.tree.settled()
         while self._pings:
             self._say(feed.Pong(number=self._pings[0], judges=self._judge.judges, counts=self.counts))
             self._pings.pop(0)
@@ -242,6 +246,7 @@ class Watcher:
             running = tree.owner(event.pid, event.parent)
             if running is None and not event.parent and tree.awaits:
                 return False
+            running = running or tree.orphan(event.pid)
         if event.kind == EXEC:
             self._executed(watched, running, event)
         elif event.kind == EXIT:

@@ -225,6 +225,36 @@ def test_the_next_watcher_judges_what_this_one_did_not_finish():
     heir.close()
 
 
+LIVED = [(1, 0), (2, 0)]
+
+
+def test_what_had_ended_at_a_takeover_is_of_the_one_call_that_was_taken_over():
+    """Its report waits while neither it nor the shell that made it is among the processes any more."""
+    one = call(programs=("/bin/a",), pid=2)
+    heir = Bench(calls=[one], processes=LIVED)
+    heir.report(execution(4, "/bin/a", parent=3), clone(4, 5, parent=3), execution(5, "/bin/b", parent=4))
+    assert found(heir.turn()) == [(one.exec_id, "/bin/b")]
+    assert heir.judge.asked == [(one.exec_id, "/bin/a", True), (one.exec_id, "/bin/b", False)]
+    heir.close()
+
+
+@pytest.mark.parametrize(("calls", "processes"), [(0, LIVED), (2, LIVED), (1, [*LIVED, (4, 1)])])
+def test_it_is_nobodys_where_it_could_be_anybodys_or_lived_at_the_takeover(calls, processes):
+    heir = Bench(calls=[call(programs=None, pid=0 if number else 2) for number in range(calls)], processes=processes)
+    heir.report(execution(4, "/bin/a", parent=3))
+    assert found(heir.turn()) == [("", "/bin/a")]
+    heir.close()
+
+
+def test_what_comes_after_a_takeover_is_of_no_call_that_it_does_not_descend_from():
+    heir = Bench(calls=[call(programs=None, pid=2)], processes=LIVED)
+    heir.tell(feed.Ping(number=1))
+    heir.turn()  # the answer: all is read that waited
+    heir.report(execution(4, "/bin/a", parent=3))
+    assert found(heir.turn()) == [("", "/bin/a")]
+    heir.close()
+
+
 def test_a_sandbox_that_was_claimed_reports_under_its_container_and_breaks_rules_under_its_own_id(bench):
     claimed = f"sb-{'2' * 20}"
     bench.tell(feed.Renamed(sandbox_id=SANDBOX, to=claimed))
