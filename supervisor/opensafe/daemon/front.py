@@ -85,6 +85,7 @@ class Front:
         self._preparer = preparer
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
+        self._asked_to_stop = False
 
     async def start(self, connection: int, audit: int) -> None:
         """Make everything, in the order of the module's docstring."""
@@ -240,6 +241,7 @@ class Front:
             done, _ = await asyncio.wait({stopping, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 await task
+            self._asked_to_stop = True
         finally:
             stopping.cancel()
 
@@ -265,6 +267,8 @@ class Front:
             _log.error("refusals are not on record", error=str(error))
 
     async def _stopped(self, log: AuditLog, judge: Judge, upkeep: Upkeep) -> None:
+        if not self._asked_to_stop:  # what becomes of the sandboxes, the next start hears from the warden
+            return
         try:
             await upkeep.end_all()
             await log.append(self._record("stopped", judge.bundle, 0))

@@ -5,7 +5,8 @@
 The steps are functions of the daemon, wrapped before its processes begin, so that the code itself has nothing of
 this. A process looks for the file `fault` in a directory of its own each time a step is reached, and dies by SIGKILL
 where the file names that step: `before MODULE:NAME` or `after MODULE:NAME`, with a number in front for another time
-than the first. It removes the file first, so that it dies once.
+than the first. It removes the file first, so that it dies once. With `failing MODULE:NAME` that function raises, and
+the process ends by itself, as it does at any error that nobody expected.
 
 Children get this text as the program that starts them, in place of the one in warden/children.py.
 """
@@ -86,6 +87,7 @@ FRONT = (
     "opensafe.gate:Gate._conclude",
     "opensafe.gate:Gate.recover",
     "opensafe.control.upkeep:Upkeep.reconcile",
+    "opensafe.control.upkeep:Upkeep._dues",
 )
 HELPER = (
     "opensafe.monitor.watcher:Watcher.turn",
@@ -112,6 +114,8 @@ def arm(targets, fault):
             fault.write_text(f"{int(number) - 1} {wanted}")
             return
         fault.unlink()
+        if step.startswith("failing"):
+            raise OSError(step)
         os.kill(os.getpid(), signal.SIGKILL)
 
     for target in targets:
@@ -127,6 +131,7 @@ def _wrapped(original, target, reached):
         @functools.wraps(original)
         async def stepped(*arguments, **options):
             reached(f"before {target}")
+            reached(f"failing {target}")
             done = await original(*arguments, **options)
             reached(f"after {target}")
             return done
@@ -136,6 +141,7 @@ def _wrapped(original, target, reached):
         @functools.wraps(original)
         def stepped(*arguments, **options):
             reached(f"before {target}")
+            reached(f"failing {target}")
             done = original(*arguments, **options)
             reached(f"after {target}")
             return done

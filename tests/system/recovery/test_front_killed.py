@@ -184,6 +184,13 @@ async def test_a_front_that_dies_while_it_recovers_is_followed_by_one_that_does(
     assert mortal.child("front") != front
 
 
+async def test_r46_a_front_that_ends_by_an_error_of_its_own_leaves_the_sandboxes_to_the_next(mortal, here):
+    step = "failing opensafe.control.upkeep:Upkeep._dues"
+    await mortal.dies("front", step, here.client.create_sandbox(here.session))
+    assert (await agree(mortal))[here.sandbox].state == "running"
+    assert [one["state"] for one in mortal.records() if one["kind"] == "daemon"][-2:] == ["started", "started"]
+
+
 async def test_r46_of_twenty_live_sandboxes_a_new_front_takes_over_all_and_a_new_warden_none(own_daemon, innocent):
     daemon = own_daemon()
     async with daemon.client() as client:
