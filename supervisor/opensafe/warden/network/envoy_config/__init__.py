@@ -1,0 +1,60 @@
+"""Envoy's bootstrap (v3 API, Envoy 1.40): one static configuration for all sandboxes, which never changes.
+
+No rule stands here. Who may reach what is asked per connection and per request over `authz`, and Envoy fails closed.
+The order is what matters: Envoy resolves and dials when a connection *begins* and asks when its first data arrives.
+TLS therefore goes through two listeners, of which only the second, internal one resolves and dials (ADR 0033).
+"""
+
+from typing import Any, Final
+
+from . import clusters, listeners
+from .parts import CONNECTIONS, typed
+
+__all__ = ["CONNECTIONS", "configuration"]
+
+#: Bytes of heap at which no further connection is accepted.
+_HEAP: Final = 1 << 30
+
+
+def configuration(authz: str, admin: str, connections: int = CONNECTIONS) -> dict[str, Any]:
+    """The bootstrap as JSON values. `authz`, `admin`: paths of Unix sockets, to connect to and to be made.
+
+    `connections`: how many all sandboxes together may have open.
+    """
+    return {
+        "node": {"id": "gateway", "cluster": "opensafe"},
+        "admin": {"address": {"pipe": {"path": admin, "mode": 0o600}}},
+        "bootstrap_extensions": [
+            typed("bootstrap.internal_listener", "bootstrap.internal_listener.v3.InternalListener")
+        ],
+        "overload_manager": _overload(connections),
+        "static_resources": {
+            "listeners": [listeners.outer(), listeners.inner(), listeners.plain()],
+            "clusters": [
+                clusters.authz(authz),
+                clusters.hop(),
+                clusters.names("tls_names"),
+                clusters.names("http_names", http=True),
+            ],
+        },
+    }
+
+
+def _overload(connections: int) -> dict[str, Any]:
+    monitors = "resource_monitors"
+    return {
+        "resource_monitors": [
+            typed(
+                f"{monitors}.global_downstream_max_connections",
+                f"{monitors}.downstream_connections.v3.DownstreamConnectionsConfig",
+                max_active_downstream_connections=connections,
+            ),
+            typed(f"{monitors}.fixed_heap", f"{monitors}.fixed_heap.v3.FixedHeapConfig", max_heap_size_bytes=_HEAP),
+        ],
+        "actions": [
+            {
+                "name": "envoy.overload_actions.stop_accepting_connections",
+                "triggers": [{"name": "envoy.resource_monitors.fixed_heap", "threshold": {"value": 0.95}}],
+            }
+        ],
+    }

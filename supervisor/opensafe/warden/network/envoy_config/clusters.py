@@ -1,0 +1,70 @@
+"""The clusters: where Envoy connects to."""
+
+from typing import Any
+
+from .parts import BUFFER, CONNECTIONS, dns, typed
+
+
+def authz(path: str) -> dict[str, Any]:
+    return _cluster(
+        "authz",
+        type="STATIC",
+        load_assignment=_endpoint("authz", {"pipe": {"path": path}}),
+        typed_extension_protocol_options=_protocol(explicit_http_config={"http2_protocol_options": {}}),
+    )
+
+
+def hop() -> dict[str, Any]:
+    """From the first stage to the second, with what the first has noted."""
+    raw = typed("transport_sockets.raw_buffer", "transport_sockets.raw_buffer.v3.RawBuffer")
+    return _cluster(
+        "hop",
+        type="STATIC",
+        load_assignment=_endpoint("hop", {"envoy_internal_address": {"server_listener_name": "dial"}}),
+        transport_socket=typed(
+            "transport_sockets.internal_upstream",
+            "transport_sockets.internal_upstream.v3.InternalUpstreamTransport",
+            transport_socket=raw,
+        ),
+    )
+
+
+def names(name: str, *, http: bool = False) -> dict[str, Any]:
+    """Whatever the name resolves to."""
+    fields: dict[str, Any] = {
+        "lb_policy": "CLUSTER_PROVIDED",
+        "cluster_type": typed(
+            "clusters.dynamic_forward_proxy",
+            "clusters.dynamic_forward_proxy.v3.ClusterConfig",
+            # It means Envoy's own TLS without checks. Here is none: TLS is between guest and server.
+            allow_insecure_cluster_options=True,
+            dns_cache_config=dns(),
+        ),
+    }
+    if http:
+        # Two sandboxes never share a connection, on which one could see what the other left.
+        fields["connection_pool_per_downstream_connection"] = True
+        fields["typed_extension_protocol_options"] = _protocol(
+            explicit_http_config={"http_protocol_options": {}}, common_http_protocol_options={"idle_timeout": "30s"}
+        )
+    return _cluster(name, **fields)
+
+
+def _cluster(name: str, **fields: object) -> dict[str, Any]:
+    limits = {"max_connections": CONNECTIONS, "max_pending_requests": CONNECTIONS, "max_requests": CONNECTIONS}
+    return {
+        "name": name,
+        "connect_timeout": "5s",
+        "per_connection_buffer_limit_bytes": BUFFER,
+        "circuit_breakers": {"thresholds": [{**limits, "max_retries": 0}]},
+        **fields,
+    }
+
+
+def _endpoint(name: str, address: dict[str, Any]) -> dict[str, Any]:
+    return {"cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}]}
+
+
+def _protocol(**fields: object) -> dict[str, Any]:
+    kind = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    return {kind: {"@type": f"type.googleapis.com/{kind}", **fields}}

@@ -1,0 +1,71 @@
+"""Requests that Envoy reads: asked about one by one, and sent on without what would tell of this host."""
+
+from typing import Any, Final
+
+from .parts import HTTP, IDLE, dns, log, question, typed
+
+#: What Envoy, or a guest in Envoy's name, would tell the world.
+_INTERNAL_REQUEST: Final = (
+    *("x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-envoy-expected-rq-timeout-ms"),
+    *("x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-peer-metadata", "x-envoy-peer-metadata-id"),
+    *("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-client-cert", "forwarded"),
+    *("x-real-ip", "x-request-id"),
+)
+_INTERNAL_RESPONSE: Final = ("x-envoy-upstream-service-time", "x-envoy-attempt-count", "x-envoy-decorator-operation")
+
+
+def manager() -> dict[str, Any]:
+    """HTTP/1.1 by Host, asked per request. No upgrade and no CONNECT is configured, so both are refused."""
+    return typed(
+        "filters.network.http_connection_manager",
+        "filters.network.http_connection_manager.v3.HttpConnectionManager",
+        stat_prefix="http",
+        codec_type="HTTP1",
+        # The address of the connection is the client's, whatever it says in a header; and none counts as internal.
+        use_remote_address=True,
+        skip_xff_append=True,
+        internal_address_config={"unix_sockets": False},
+        generate_request_id=False,
+        server_header_transformation="PASS_THROUGH",
+        # One path for whoever judges and whoever serves: dot segments and repeated slashes are resolved before the
+        # question. Escaped slashes stay as sent: package registries need them (/@scope%2Fname), decoding would make
+        # another path of them than the one asked for, and the judge resolves what hides behind one (/x%2f../y).
+        normalize_path=True,
+        merge_slashes=True,
+        path_with_escaped_slashes_action="KEEP_UNCHANGED",
+        max_request_headers_kb=32,
+        request_headers_timeout="5s",
+        stream_idle_timeout=IDLE,
+        common_http_protocol_options={"idle_timeout": "60s", "max_headers_count": 100},
+        access_log=[log("http", HTTP)],
+        access_log_options={"flush_access_log_on_new_request": True, "access_log_flush_interval": "1s"},
+        http_filters=[
+            typed(
+                "filters.http.ext_authz",
+                "filters.http.ext_authz.v3.ExtAuthz",
+                status_on_error={"code": "ServiceUnavailable"},
+                # Tokens and cookies are nobody's business but the server's.
+                allowed_headers={"patterns": [{"exact": "content-length"}, {"exact": "content-type"}]},
+                **question(),
+            ),
+            typed(
+                "filters.http.dynamic_forward_proxy",
+                "filters.http.dynamic_forward_proxy.v3.FilterConfig",
+                save_upstream_address=True,
+                dns_cache_config=dns(),
+            ),
+            typed("filters.http.router", "filters.http.router.v3.Router", suppress_envoy_headers=True),
+        ],
+        route_config={
+            "name": "all",
+            "request_headers_to_remove": list(_INTERNAL_REQUEST),
+            "response_headers_to_remove": list(_INTERNAL_RESPONSE),
+            "virtual_hosts": [
+                {
+                    "name": "all",
+                    "domains": ["*"],
+                    "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "http_names", "timeout": "0s"}}],
+                }
+            ],
+        },
+    )
