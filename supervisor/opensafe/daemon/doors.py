@@ -23,6 +23,7 @@ from opensafe.egress.dns import Responder
 from opensafe.egress.judge import EgressJudge
 from opensafe.egress.reports import Reports
 from opensafe.egress.resolver import Resolver, public
+from opensafe.egress.sight import Sights
 from opensafe.model.connection import Connection
 from opensafe.model.ids import now_us
 from opensafe.normalize.urls import classify_host
@@ -44,6 +45,7 @@ class Doors:
         self._accounting = Accounting()
         self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
         self._judge = EgressJudge(self.callers, Reports(self._delivery.add))
+        self._sights = Sights(self.callers, self._connections, self._accounting)
         self._loaded: Loaded | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         #: Set once guests and Envoy are answered.
@@ -54,7 +56,7 @@ class Doors:
         """Serve until cancelled. Raises Unavailable: the warden is gone."""
         opened, (udp, tcp, own) = await self._warden.open_gateway()
         networks = [ipaddress.IPv4Network(one) for one in opened.networks]
-        responder = Responder(self._judge, udp, tcp, session=self._session_at)
+        responder = Responder(self._judge, udp, tcp, session=self._session_at, refused=self._accounting.refused)
         resolver = Resolver(
             own,
             self._warden.vet,
@@ -70,7 +72,7 @@ class Doors:
         await authorizer.start()
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (responder.run(), resolver.run(), self._delivery.run()):
+                for work in (responder.run(), resolver.run(), self._delivery.run(), self._look()):
                     group.create_task(work)
                 self.open.set()
         finally:
@@ -98,6 +100,18 @@ class Doors:
     def gone(self, sandbox_id: str) -> None:
         """See callers.Listener."""
         self._connections.gone(sandbox_id)
+
+    async def _look(self) -> None:
+        """Show what is asked for, until cancelled. Raises Unavailable: the warden is gone."""
+        looked, sight = 0, None
+        while True:
+            due = await self._warden.next_look(looked, sight)
+            try:
+                bundle = self._loaded.bundle.digest if self._loaded is not None else ""
+                looked, sight = due.number, self._sights.of(due.what, due.sandbox_ids, bundle)
+            except Exception:  # noqa: BLE001 - who asks is told that there is nothing to see, and what judges goes on
+                _log.exception("a look failed")
+                looked, sight = due.number, None
 
     def _call_at(self, address: str) -> Call | None:
         where = self.callers.at(address)

@@ -9,27 +9,18 @@ from typing import Final
 
 import msgspec
 
+from opensafe.model.traffic import HostCount
 from opensafe.warden.feed import Call
 
 from .judge import Question
 
 OTHER: Final = "other"
-#: Hosts counted apart, of one sandbox.
+#: Hosts counted apart, of one sandbox; and how many of them may be names that were only refused.
 _HOSTS: Final = 256
+_REFUSED: Final = 128
 _NAME: Final = 253
 _BYTES: Final = "egress_bytes"
 _REQUESTS: Final = "requests"
-
-
-class HostCount(msgspec.Struct, frozen=True, kw_only=True):
-    """One host of one sandbox since its start. allowed, refused: checks. sent, received: bytes, seen by the guest."""
-
-    sandbox_id: str
-    name: str
-    allowed: int = 0
-    refused: int = 0
-    sent: int = 0
-    received: int = 0
 
 
 class _Session:
@@ -54,14 +45,14 @@ class Accounting:
         """
         if call is None:
             return question
-        sent, requests = self._since(call)
+        sent, requests = self.since(call)
         return msgspec.structs.replace(question, bytes_sent=sent, requests=requests - counted, again=counted)
 
     def over(self, call: Call | None, asked: int = 0) -> str:
         """Why the session may use no more by its own limits: rule, value and remedy; or "". asked: requests to come."""
         if call is None:
             return ""
-        sent, requests = self._since(call)
+        sent, requests = self.since(call)
         for key, rule, more in (
             (_BYTES, "egress.bytes.budget", sent),
             (_REQUESTS, "egress.requests.budget", requests + asked),
@@ -81,7 +72,7 @@ class Accounting:
             session.requests += 1
 
     def refused(self, sandbox_id: str, name: str) -> None:
-        """Count one that was not."""
+        """Count one that was not, or a DNS question. A guest can ask for any name: many leave room for what it uses."""
         if sandbox_id:
             self._count(sandbox_id, name, refused=1)
 
@@ -107,11 +98,13 @@ class Accounting:
             if not session.sandboxes:
                 del self._sessions[name]
 
-    def hosts(self) -> tuple[HostCount, ...]:
-        """Counters, by sandbox and host."""
-        return tuple(one for hosts in self._hosts.values() for one in hosts.values())
+    def hosts(self, sandbox_id: str = "") -> tuple[HostCount, ...]:
+        """Counters by host, of one sandbox or by sandbox of all."""
+        shown = self._hosts.values() if not sandbox_id else (self._hosts.get(sandbox_id, {}),)
+        return tuple(one for hosts in shown for one in hosts.values())
 
-    def _since(self, call: Call) -> tuple[int, int]:
+    def since(self, call: Call) -> tuple[int, int]:
+        """Bytes sent and requests of its session since the call's decision."""
         session = self._seen(call)
         sent, requests = session.before[call.exec_id]
         usage = call.budget.usage
@@ -130,7 +123,8 @@ class Accounting:
     ) -> None:
         hosts = self._hosts.setdefault(sandbox_id, {})
         name = name[:_NAME]
-        if name not in hosts and len(hosts) >= _HOSTS:
+        most = _REFUSED if refused else _HOSTS
+        if name not in hosts and len(hosts) >= most:
             name = OTHER
         so_far = hosts.get(name) or HostCount(sandbox_id=sandbox_id, name=name)
         hosts[name] = HostCount(

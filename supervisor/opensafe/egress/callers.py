@@ -69,6 +69,11 @@ class Callers:
         found = [one for one in self._sandboxes.values() if address and one.address == address]
         return found[0].where if len(found) == 1 else None
 
+    def find(self, sandbox_id: str) -> tuple[Where, str, int] | None:
+        """The sandbox as it stands, its address and how many programs run there; None where nothing is known of it."""
+        sandbox = self._sandboxes.get(sandbox_id)
+        return (sandbox.where, sandbox.address, len(_programs(sandbox.calls.values()))) if sandbox is not None else None
+
     def watch(self, told: Watch) -> None:
         """There is a sandbox, with these calls."""
         self._forget(told.sandbox_id)
@@ -129,5 +134,9 @@ class Callers:
 
 def _alone(calls: Iterable[Call]) -> Call | None:
     """The call that has a grant and no other program beside it."""
-    programs = [call for call in calls if call.network or call.profile not in _HELPERS]
+    programs = _programs(calls)
     return programs[0] if len(programs) == 1 and programs[0].network else None
+
+
+def _programs(calls: Iterable[Call]) -> list[Call]:
+    return [call for call in calls if call.network or call.profile not in _HELPERS]

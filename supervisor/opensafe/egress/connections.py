@@ -8,7 +8,7 @@ does not have was never allowed here, and is cut.
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -16,6 +16,7 @@ import structlog
 
 from opensafe.errors import LimitExceeded, OpenSafeError
 from opensafe.model.connection import Connection
+from opensafe.model.traffic import OpenConnection
 from opensafe.warden.feed import Call
 
 from .accounting import Accounting
@@ -52,21 +53,6 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     sent: int = 0
     received: int = 0
     cut: bool = False
-
-
-class OpenConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """An open connection as it is shown. since_us: UTC microseconds. sent, received: bytes, as the guest sees it."""
-
-    sandbox_id: str
-    exec_id: str
-    layer: str
-    name: str
-    port: int | None
-    source: str
-    source_port: int
-    since_us: int
-    sent: int
-    received: int
 
 
 async def _second() -> None:
@@ -191,8 +177,8 @@ class Connections:
         for one in (*self._settling.values(), *self._open.values()):
             self.leave(one)
 
-    def snapshot(self) -> tuple[OpenConnection, ...]:
-        """What is open now."""
+    def snapshot(self, sandbox_ids: Collection[str] | None = None) -> tuple[OpenConnection, ...]:
+        """What is open now, in these sandboxes or in all."""
         return tuple(
             OpenConnection(
                 sandbox_id=one.answer.sandbox_id,
@@ -205,8 +191,10 @@ class Connections:
                 since_us=one.since_us,
                 sent=one.sent,
                 received=one.received,
+                call_id=one.call.call_id if one.call else "",
             )
             for one in self._open.values()
+            if sandbox_ids is None or one.answer.sandbox_id in sandbox_ids
         )
 
     async def close(self) -> None:

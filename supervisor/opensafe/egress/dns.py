@@ -72,8 +72,8 @@ class Rate:
 class Responder:
     """Answers on a bound UDP socket and a listening TCP socket, which it closes at the end.
 
-    session: what names are counted by, of a source address; without it the address. dropped: questions over the rate,
-    and connections over a cap, which get no answer.
+    session: what names are counted by, of a source address; without it the address. refused: told sandbox and name of
+    each question that is. dropped: questions over the rate, and connections over a cap, which get no answer.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Responder:
         tcp: socket.socket,
         *,
         session: Callable[[str], str] = str,
+        refused: Callable[[str, str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         idle_s: float = _IDLE_S,
     ) -> None:
@@ -90,6 +91,7 @@ class Responder:
         self._udp = udp
         self._tcp = tcp
         self._session = session
+        self._refused = refused
         self._idle_s = idle_s
         self._asked = names.Asked()
         self._rate = Rate(_RATE, _BURST, clock)
@@ -191,5 +193,7 @@ class Responder:
     def _allows(self, name: str, source: str) -> bool:
         label = names.measure(name) | {"names": self._asked.count(self._session(source), name)}
         verdict = self._judge.judge(Question(layer="dns", source=source, name=name, port=None, label=label))
+        if not verdict.allowed and self._refused is not None:
+            self._refused(verdict.sandbox_id, verdict.name)
         canonical = canonical_name(name)
         return verdict.allowed and canonical is not None and not is_address(canonical)

@@ -14,6 +14,7 @@ import msgspec
 from .. import errors
 from ..model.connection import Connection
 from ..model.sandbox import Launch, SandboxSpec, Terminal, User
+from ..model.traffic import Sight, What
 from . import protocol, wire
 
 _encoder = msgspec.msgpack.Encoder()
@@ -207,6 +208,19 @@ class WardenClient:
         """What the helper reported with a number above `after`; those up to it are on record."""
         request = protocol.NextConnections(request=self.next_request(), after=after)
         return _expect(await self.call(request), protocol.ConnectionsTold)
+
+    async def look_out(self, what: What, sandbox_ids: Sequence[str]) -> Sight:
+        """What the helper sees of the first of these sandboxes, at most 64.
+
+        Raises NotFound where sandboxes have no way out, Unavailable where there is no helper.
+        """
+        request = protocol.LookOut(request=self.next_request(), what=what, sandbox_ids=tuple(sandbox_ids))
+        return _expect(await self.call(request), protocol.Sighted).sight
+
+    async def next_look(self, looked: int, sight: Sight | None) -> protocol.LookDue:
+        """What is to be looked at, after what was seen under the number `looked` (0: nothing yet)."""
+        request = protocol.NextLook(request=self.next_request(), looked=looked, sight=sight)
+        return _expect(await self.call(request), protocol.LookDue)
 
     async def ask_helper(self, digest: str, *, swap: bool) -> None:
         """Let the helper prepare a bundle, or serve by it. Raises BundleRefused, Unavailable."""

@@ -19,6 +19,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 - Vet  (helper) lets Envoy dial addresses, and takes only global ones; that of a name nobody was granted serves nobody.
 - Cut  (helper) ends connections of sandboxes, and of nobody else.
 - Report  (helper) tells of connections what the front puts on record; NextConnections hears it.
+- LookOut  asks the helper what sandboxes have open and have used; NextLook (helper) hears it and answers.
 - NextSegment  is refused as long as the last segment of the audit log is not full.
 - Status  reads. Serving  says that the front is alive; a lie about it costs availability.
 
@@ -34,6 +35,7 @@ from opensafe.model.breach import Breach
 from opensafe.model.chain import MAX_LINE
 from opensafe.model.connection import Connection
 from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal, User
+from opensafe.model.traffic import Sight, What
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
 MAX_PACKET: Final = 512 * 1024
@@ -220,6 +222,22 @@ class NextConnections(_Message, frozen=True):
     after: Annotated[int, msgspec.Meta(ge=0)]
 
 
+class LookOut(_Message, frozen=True):
+    """Have the helper say what it sees of these sandboxes. Answer: Sighted; Unavailable where there is no helper."""
+
+    what: What
+    sandbox_ids: Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=64)]
+
+
+class NextLook(_Message, frozen=True):
+    """The helper saw `sight` under the number `looked` (0: nothing yet), None if it could not look. Answer: LookDue."""
+
+    looked: Annotated[int, msgspec.Meta(ge=0)] = 0
+    sight: Sight | None = None
+
+
+#: What there is only where sandboxes have a way out.
+OfWayOut = OpenGateway | Vet | Cut | Report | NextConnections | LookOut | NextLook
 Request = (
     CreateSandbox
     | FindImage
@@ -240,14 +258,10 @@ Request = (
     | AskHelper
     | NextSegment
     | NextStep
-    | OpenGateway
-    | Vet
-    | Cut
-    | Report
-    | NextConnections
+    | OfWayOut
 )
 #: Requests that may have no end: given up with their connection.
-WAITING: Final = (AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep, NextConnections)
+WAITING: Final = (AwaitLost, AwaitBundle, NextBreach, AskHelper, NextStep, NextConnections, LookOut, NextLook)
 
 
 class Done(_Message, frozen=True):
@@ -442,6 +456,20 @@ class ConnectionsTold(_Message, frozen=True):
     connections: tuple[Connection, ...]
 
 
+class LookDue(_Message, frozen=True):
+    """What the helper is to look at, under a number."""
+
+    number: int
+    what: What
+    sandbox_ids: tuple[Id, ...]
+
+
+class Sighted(_Message, frozen=True):
+    """What the helper saw."""
+
+    sight: Sight
+
+
 #: Answers that descriptors come with.
 PASSING: Final = (SegmentBegun, GatewayOpened)
 
@@ -473,5 +501,7 @@ Answer = (
     | BundleStep
     | GatewayOpened
     | ConnectionsTold
+    | LookDue
+    | Sighted
     | Failed
 )

@@ -23,7 +23,15 @@ _encoder = msgspec.msgpack.Encoder()
 
 #: What the egress helper may ask.
 HELPER: Final = frozenset(
-    {protocol.Cut, protocol.NextStep, protocol.OpenGateway, protocol.Report, protocol.Status, protocol.Vet}
+    {
+        protocol.Cut,
+        protocol.NextLook,
+        protocol.NextStep,
+        protocol.OpenGateway,
+        protocol.Report,
+        protocol.Status,
+        protocol.Vet,
+    }
 )
 #: What the front may ask.
 FRONT: Final = frozenset(
@@ -37,6 +45,7 @@ FRONT: Final = frozenset(
         protocol.FindUser,
         protocol.Kill,
         protocol.ListSandboxes,
+        protocol.LookOut,
         protocol.NextBreach,
         protocol.NextConnections,
         protocol.NextSegment,

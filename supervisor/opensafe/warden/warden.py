@@ -211,6 +211,8 @@ class Warden:
                 | protocol.Cut()
                 | protocol.Report()
                 | protocol.NextConnections()
+                | protocol.LookOut()
+                | protocol.NextLook()
             ):
                 if self._way_out is None:
                     raise NotFound("sandboxes have no way out", remedy="Set egress.enabled.")
@@ -491,6 +493,8 @@ class Warden:
             await server.Connection(end, self, server.HELPER).run()
             self._cut_all()
             self._bundles.mailbox.ended()
+            if self._way_out is not None:
+                self._way_out.lookout.ended()
             await watching
             return
         await server.Connection(end, self, server.FRONT).run()

@@ -13,10 +13,13 @@ import pwd
 from collections.abc import Callable, Coroutine
 from typing import Final, Self
 
+import msgspec
+
 from ..config import EgressSettings
 from ..errors import HostUnsuitable, InvalidArgument, OpenSafeError
 from . import protocol
 from .connections import Connections
+from .looking import Lookout
 from .network import gateway, sockets
 from .network.envoy import Envoy
 from .network.gateway import Gateway
@@ -112,9 +115,7 @@ class WayOut:
         """The sockets of GatewayOpened."""
         return tuple(one.fileno() for one in self._passed) if isinstance(answer, protocol.GatewayOpened) else ()
 
-    async def answer(
-        self, request: protocol.OpenGateway | protocol.Vet | protocol.Cut | protocol.Report | protocol.NextConnections
-    ) -> protocol.Answer:
+    async def answer(self, request: protocol.OfWayOut) -> protocol.Answer:
         """What the helper and the front ask of it."""
         number = request.request
         match request:
@@ -133,6 +134,12 @@ class WayOut:
             case protocol.NextConnections():
                 last, told = await self.connections.next(request.after)
                 return protocol.ConnectionsTold(request=number, number=last, connections=told)
+            case protocol.LookOut():
+                sight = await self.lookout.ask(request.what, request.sandbox_ids)
+                return protocol.Sighted(request=number, sight=sight)
+            case protocol.NextLook():
+                due = await self.lookout.next(request.looked, request.sight)
+                return msgspec.structs.replace(due, request=number)
         return protocol.Done(request=number)
 
     async def _cut(self, guest: str | None) -> None:

@@ -121,9 +121,17 @@ async def test_what_the_decision_knew_is_not_counted_twice(envoy):
 
 async def test_hosts_of_a_sandbox_are_bounded(envoy):
     for number in range(400):
-        envoy.accounting.refused("sbx-1", f"{number}.test")
+        envoy.accounting.allowed("sbx-1", f"{number}.test", None)
     assert len(envoy.accounting.hosts()) == 257
-    assert sent(envoy)["other"][1] == 144
+    assert sent(envoy)["other"][0] == 144
+
+
+async def test_names_that_were_only_refused_leave_room_for_those_that_are_used(envoy):
+    for number in range(400):
+        envoy.accounting.refused("sbx-1", f"{number}.test")
+    envoy.accounting.allowed("sbx-1", "used.test", None)
+    assert len(envoy.accounting.hosts()) == 130
+    assert (sent(envoy)["other"][1], sent(envoy)["used.test"][0]) == (272, 1)
 
 
 async def test_entries_that_say_nothing_of_use_do_no_harm(envoy):
