@@ -42,6 +42,7 @@ class WayOut:
         self._gateway = own
         self._envoy = envoy
         self._authz = authz
+        self.lookout = Lookout()
         self._running: asyncio.Task[None] | None = None
         self._passed = own.take_sockets()
         self._cutting: set[asyncio.Task[None]] = set()
