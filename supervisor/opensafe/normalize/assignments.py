@@ -6,10 +6,11 @@ from typing import Final, Protocol
 
 from tree_sitter import Node
 
-from .commands import Collector, Simple, runs_in_subscript
+from .commands import Collector
 from .conditions import check_subscript
 from .gaps import check_gaps
 from .names import Names, Surroundings
+from .simple import Simple, runs_in_subscript
 from .syntax import assigned, at_top, in_loop
 from .word import REF, UNKNOWN, Word
 from .words import read_word, read_words
@@ -79,7 +80,7 @@ class Assignments(Names):
 
     def redirect(self, op: str, target: Word | None) -> None:
         """Account for the file of one redirection."""
-        self._collector.redirect(op, target)
+        self._collector.touches.redirect(op, target)
 
     def slice(self, node: Node) -> str:
         """The text of a node; a node that cuts a character (a quote the grammar put in) gives U+FFFD for it."""

@@ -7,7 +7,7 @@ import msgspec
 
 from opensafe.model.facts import ClassTables, Facts, HostFact, PathFact
 
-from .commands import ShellParse, Target
+from .findings import ShellParse, Target
 from .paths import path_classifier
 from .urls import host_classifier
 

@@ -8,12 +8,12 @@ from tree_sitter import Node
 
 from .assignments import Assignments
 from .builtins import is_builtin
-from .commands import Simple
 from .directories import join
 from .environment import changes_behaviour
 from .expansions import descend, is_plain_arithmetic
 from .gaps import check_gaps
 from .redirections import read_redirect
+from .simple import Simple
 from .syntax import at_top
 from .word import REF, UNKNOWN, Word
 from .words import read_words
@@ -47,23 +47,23 @@ class Flow(Assignments):
     def _branches(self, node: Node, position: str) -> None:
         """`if`, `elif`, `else`: each branch may or may not run, so their directories are joined."""
         collector = self._collector
-        before = collector.cwds
+        before = collector.directories.now
         joined = before
-        stack = collector.pushed
+        stack = collector.directories.pushed
         for child in node.children:
             if child.is_named:
                 if child.type in ("elif_clause", "else_clause"):
-                    collector.cwds = before
+                    collector.directories.now = before
                 following = child.next_sibling
                 background = following is not None and following.type == "&"
                 self.statement(child, "background" if background else position)
-                joined = join(joined, collector.cwds)
-        collector.forget_directories(stack)
-        collector.cwds = joined
+                joined = join(joined, collector.directories.now)
+        collector.directories.forget(stack)
+        collector.directories.now = joined
 
     def _loop(self, node: Node, position: str) -> None:
         collector = self._collector
-        before = collector.cwds
+        before = collector.directories.now
         collector.repeats += 1
         if node.type == "c_style_for_statement":
             for name in ("initializer", "condition", "update"):
@@ -85,8 +85,8 @@ class Flow(Assignments):
     def _settle(self, before: tuple[str, ...] | None) -> None:
         """Behind a loop: its body may have run any number of times."""
         collector = self._collector
-        if collector.cwds != before:
-            collector.cwds = None
+        if collector.directories.now != before:
+            collector.directories.now = None
             collector.doubt("a loop changes the directory")
 
     def _for(self, node: Node, position: str) -> None:
@@ -113,7 +113,7 @@ class Flow(Assignments):
             values = [Word("*", glob=True)]
         usable = 0 < len(values) <= 8 and all(word.known or word == REF for word in values)
         usable = usable and name not in self._known
-        before = collector.cwds
+        before = collector.directories.now
         outer, self._within = self._within, []
         collector.repeats += 1
         for value in values if usable else [UNKNOWN]:
@@ -128,25 +128,25 @@ class Flow(Assignments):
 
     def _case(self, node: Node, position: str) -> None:
         collector = self._collector
-        before = joined = collector.cwds
+        before = joined = collector.directories.now
         for child in node.children:
             if child.type == "case_item":
-                collector.cwds = before
+                collector.directories.now = before
                 patterns = child.children_by_field_name("value")
                 for pattern in patterns:
                     self._expression(pattern)
                 self.statements([part for part in child.children if part not in patterns], position, whole=False)
-                joined = join(joined, collector.cwds)
+                joined = join(joined, collector.directories.now)
             elif child.is_named:
                 read_words(child, self)
-        collector.cwds = joined
+        collector.directories.now = joined
 
     def _function(self, node: Node, position: str) -> None:
         """A function's body is walked where it is called, and at the end of the text if it never is."""
         body = node.child_by_field_name("body")
         name = node.child_by_field_name("name")
         redirects = node.children_by_field_name("redirect")
-        before = self._collector.place
+        before = self._collector.directories.place
         for child in redirects:
             read_redirect(self, child, [], [])
         text = self.slice(name) if name is not None else ""
@@ -165,7 +165,7 @@ class Flow(Assignments):
             if not known:
                 self.doubt(f"a function named {text[:40]!r}, as the shell itself names something")
             self._body(text, body, None)
-        self._collector.place = before
+        self._collector.directories.place = before
 
     def _body(self, name: str, body: Node, arguments: Sequence[Word] | None) -> None:
         outer, self._given = self._given, arguments
@@ -191,5 +191,5 @@ class Flow(Assignments):
         else:
             self._body(name, body, tuple(words[1:]))
         self._collector.command(rest._replace(words=()))
-        self._collector.if_ok = self._collector.cwds
+        self._collector.directories.if_ok = self._collector.directories.now
         return True

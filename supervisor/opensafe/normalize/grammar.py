@@ -10,12 +10,12 @@ from typing import Final
 
 from tree_sitter import Node
 
-from .commands import Simple, runs_in_subscript
 from .conditions import check_counted, flatten, splits
 from .expansions import arithmetic, check, counts, printed_name
 from .flow import RESERVED, Flow
 from .gaps import REDIRECTS, check_gaps
 from .redirections import Redirection, read_redirect
+from .simple import Simple, runs_in_subscript
 from .syntax import at_top, gap, leaves
 from .word import HOLE, NUMBER, TOLD, Word
 from .words import read_words
@@ -51,8 +51,8 @@ class Text(Flow):
 
     def nested(self, node: Node) -> None:
         """A substitution; what backquotes hide behind backslashes is taken out of them and parsed again."""
-        before = self._collector.place
-        since = self._collector.listed
+        before = self._collector.directories.place
+        since = self._collector.findings.listed
         self._shown = None
         text = self.source[node.start_byte : node.end_byte]
         if text[:1] == b"`" and re.search(rb"\\[`$\\\"]", text):
@@ -64,8 +64,8 @@ class Text(Flow):
             inner = node.named_children
             alone = len(inner) == 1 and inner[0].type in ("command", "pipeline") and not self.mentions("IFS")
             self._shown = self._collector.printed if alone else None
-        self._collector.place = before
-        self.told = self._collector.shows(since)
+        self._collector.directories.place = before
+        self.told = self._collector.findings.shows(since)
 
     def _listed(self, node: Node) -> Sequence[Word]:
         """The words of an unquoted substitution: the paths it lists, as xargs would take them, or what is not known."""
@@ -101,7 +101,7 @@ class Text(Flow):
         self.statements(nodes, position)
         while self._uncalled:
             name, body = self._uncalled.popitem()
-            self._collector.cwds = self._collector.if_ok = None
+            self._collector.directories.now = self._collector.directories.if_ok = None
             self._body(name, body, None)
         if not self._via:
             self._collector.finish()
@@ -115,17 +115,17 @@ class Text(Flow):
             if not node.is_named:
                 continue
             background = at < last and nodes[at + 1].type == "&"
-            before = self._collector.place
-            self._collector.if_ok = self._collector.cwds
+            before = self._collector.directories.place
+            self._collector.directories.if_ok = self._collector.directories.now
             self.statement(node, "background" if background else position)
             if node.type == "command" and self._ends_on_errors(node, position):
-                self._collector.cwds = self._collector.if_ok
+                self._collector.directories.now = self._collector.directories.if_ok
             if background:
-                self._collector.place = before
+                self._collector.directories.place = before
 
     def _ends_on_errors(self, node: Node, position: str) -> bool:
         """Whether `set -e` ends the text where this command fails."""
-        if b"set -" not in self.source[:256] or self._collector.if_ok == self._collector.cwds:
+        if b"set -" not in self.source[:256] or self._collector.directories.if_ok == self._collector.directories.now:
             return False
         parent = node.parent
         if parent is not None and parent.type == "subshell":
@@ -142,7 +142,7 @@ class Text(Flow):
         while len(self._waiting) > waiting:
             self.statement(*self._waiting.pop(waiting))
         if node.type not in ("command", "redirected_statement", "list"):
-            self._collector.if_ok = self._collector.cwds
+            self._collector.directories.if_ok = self._collector.directories.now
 
     def _statement(self, node: Node, position: str) -> None:
         collector = self._collector
@@ -165,9 +165,9 @@ class Text(Flow):
                 else:
                     self.statements(node.children, position)
             case "subshell":
-                before = collector.place
+                before = collector.directories.place
                 self.statements(node.children, position)
-                collector.place = before
+                collector.directories.place = before
             case "if_statement" | "elif_clause" | "else_clause":
                 self._branches(node, _inside(position))
             case "while_statement" | "c_style_for_statement":
@@ -200,13 +200,13 @@ class Text(Flow):
         In the background the first stage says so: it is fed by none.
         """
         collector = self._collector
-        before = collector.place
+        before = collector.directories.place
         feed: Sequence[Word] | None = None
         flows = piped = collector.made.piped
         check_gaps(self.source, node.children, self.doubt, glued=True, lines=True)
         final = node.named_children[-1]
         for child in node.named_children:
-            collector.place, collector.feed, collector.printed = before, feed, None
+            collector.directories.place, collector.feed, collector.printed = before, feed, None
             collector.made.piped, collector.made.flows = flows, False
             reads = _READS_LINES.match(self.source, child.start_byte) if child.type == "while_statement" else None
             if reads is not None and feed is not None and len(feed) == 1:
@@ -219,7 +219,7 @@ class Text(Flow):
             feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
         collector.feed, collector.printed = None, feed
         collector.made.piped = piped
-        collector.place = before
+        collector.directories.place = before
 
     def _keeps_output(self, node: Node) -> bool:
         """Whether a statement is one command whose errors alone are redirected."""
@@ -235,7 +235,7 @@ class Text(Flow):
             parts += reversed(node.children[1:])
             node = node.children[0]
         collector = self._collector
-        collector.if_ok = collector.cwds
+        collector.directories.if_ok = collector.directories.now
         self.statement(node, position)
         operator = ""
         final = parts[0]
@@ -244,17 +244,17 @@ class Text(Flow):
                 operator = part.type
                 continue
             if operator == "&&":
-                collector.cwds = collector.if_ok
-                collector.if_ok = collector.cwds
+                collector.directories.now = collector.directories.if_ok
+                collector.directories.if_ok = collector.directories.now
                 self._last(part, position, tail if part is final else ((), ()))
             else:
-                succeeded = collector.if_ok
-                collector.if_ok = collector.cwds
+                succeeded = collector.directories.if_ok
+                collector.directories.if_ok = collector.directories.now
                 self._last(part, position, tail if part is final else ((), ()))
                 if leaves(self.source[part.start_byte : part.end_byte]):
-                    collector.cwds = collector.if_ok = succeeded
+                    collector.directories.now = collector.directories.if_ok = succeeded
                 else:
-                    collector.if_ok = collector.cwds
+                    collector.directories.if_ok = collector.directories.now
 
     def _last(self, node: Node, position: str, tail: Tail) -> None:
         if tail[0] or tail[1]:
@@ -293,9 +293,9 @@ class Text(Flow):
                 case "subshell":
                     if [word.text for word in words] not in (["time"], ["time", "-p"]):
                         self.doubt("a parenthesis follows a command's name")
-                    before = self._collector.place
+                    before = self._collector.directories.place
                     self.statements(child.children, position)
-                    self._collector.place = before
+                    self._collector.directories.place = before
                 case "comment":
                     self._comment(child)
                 case "command_substitution":
@@ -372,7 +372,7 @@ class Text(Flow):
             hidden = made.hidden
             self.statement(body, position)
             if made.hidden > hidden:
-                made.wrote(self._collector.paths(to for op, _, to in redirects if to and ">" in op))
+                made.wrote(self._collector.directories.paths(to for op, _, to in redirects if to and ">" in op))
             self._fed.clear()
         made.piped = piped
 

@@ -11,11 +11,13 @@ from typing import Final
 import tree_sitter_bash
 from tree_sitter import Language, Parser, Tree
 
-from .commands import Collector, ShellParse, Simple
+from .commands import Collector
 from .environment import DEFAULT_CWD, GUEST_ENV, UNSET
+from .findings import ShellParse
 from .grammar import Text
 from .names import Names
 from .options import Use
+from .simple import Simple
 from .word import HOLE, Word
 
 __all__ = ["ShellParse", "parse_argv", "parse_shell"]
@@ -76,12 +78,12 @@ def _settled(cwd: str, env: Mapping[str, str], walk: Callable[["_Walk"], None]) 
     walk(first)
     lost = first.collector.lost_too_late
     if not lost:
-        return first.collector.result()
+        return first.collector.findings.result()
     second = _Walk(cwd, env, frozenset(lost), trees)
     walk(second)
     if second.collector.lost_too_late:
         second.collector.doubt("what a loop changes was relied on before")
-    return second.collector.result()
+    return second.collector.findings.result()
 
 
 def _distinct_ends(text: str) -> str:
@@ -137,7 +139,7 @@ class _Walk:
         self._env = env
         self._trees = trees
         for name, value in env.items():
-            self.collector.variable(name, Word(value))
+            self.collector.touches.variable(name, Word(value))
         self._scopes: list[Text] = []
         self._left = MAX_TEXT
         self._steps = 0
@@ -166,7 +168,7 @@ class _Walk:
         if "\\\n" in text and _GLUED_CONTINUATION.search(_LITERAL_DOCUMENT.sub("", text)):
             collector.doubt("a line continuation joins two words or follows a backslash")
         for found in _SOCKET.finditer(text):
-            collector.use(Use("read", Word(found[0])), "a socket path")
+            collector.touches.use(Use("read", Word(found[0])), "a socket path")
         if "<<" in text:
             text = _distinct_ends(text)
         source = text.encode("utf-8", "replace")
@@ -216,7 +218,7 @@ class _Walk:
         if "names" in self.collector.lost or f"${name}" in self.collector.lost:
             return None
         if name == "PWD":
-            cwds = self.collector.cwds
+            cwds = self.collector.directories.now
             value = cwds[0] if cwds is not None and len(cwds) == 1 else None
         else:
             value = self._env.get(name)
