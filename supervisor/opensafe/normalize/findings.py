@@ -95,10 +95,12 @@ class Findings:
             self.doubt(f"more than {MAX_TARGETS} paths")
 
     def host(self, fact: HostFact) -> None:
-        """A host is reached."""
+        """A host is reached; beyond 2,048 that is a doubt."""
         key = (fact.name, fact.port, fact.scheme, fact.userinfo)
         if len(self._hosts) < MAX_TARGETS:
             self._hosts.setdefault(key, fact)
+        elif key not in self._hosts:
+            self.doubt(f"more than {MAX_TARGETS} hosts")
 
     def command(self, simple: Simple, program: str, *, opaque: bool = False) -> None:
         """A command runs. opaque: and what it does is not known."""

@@ -32,7 +32,7 @@ from .python_names import (
 )
 from .word import HOLE, Word
 
-_MAX_VALUES: Final = 16
+_MAX_VALUES: Final = 64
 _MAX_TEXT: Final = 1024
 _MAX_DEPTH: Final = 12
 _DUNDER: Final = re.compile(r"__\w+?__")
@@ -391,11 +391,11 @@ class _Reader:
                 return []  # a descriptor
             case ast.Name(id=name) if name in self._bound:
                 bound = [value for one, of in self._bound[name] for value in self._values(one, down, each=each or of)]
-                return bound[:_MAX_VALUES] if 0 < len(bound) <= _MAX_VALUES else _NOT_KNOWN
+                return bound if 0 < len(bound) <= _MAX_VALUES else _NOT_KNOWN
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) if each:
-                return [word for part in parts[:_MAX_VALUES] for word in self._values(part, down)] or _NOT_KNOWN
+                return self._items(parts, down)
             case ast.Dict(keys=keys) if each:
-                return [word for part in keys[:_MAX_VALUES] if part for word in self._values(part, down)] or _NOT_KNOWN
+                return self._items([key or _UNKNOWN_EXPR for key in keys], down)
             case ast.IfExp(body=first, orelse=second):
                 return [*self._values(first, down, each=each), *self._values(second, down, each=each)]
             case ast.JoinedStr(values=parts):
@@ -426,6 +426,12 @@ class _Reader:
                 return self._values(value, down)
             case _:
                 return _NOT_KNOWN
+
+    def _items(self, parts: Sequence[ast.expr], down: int) -> Sequence[Word]:
+        """All of them, or none: what is left out of a list would be taken for what does not happen."""
+        if len(parts) > _MAX_VALUES:
+            return _NOT_KNOWN
+        return [word for part in parts for word in self._values(part, down)] or _NOT_KNOWN
 
     def _called(self, function: ast.expr, args: Sequence[ast.expr], down: int, *, each: bool) -> Sequence[Word]:
         full = self._full(function)
@@ -487,7 +493,9 @@ class _Reader:
                 else:
                     joint = mark if at and not (mark == "/" and text.endswith("/")) else ""
                     text += joint + word.text
-            found.append(Word(text[:_MAX_TEXT], any(word.glob for word in choice)))
+            if len(text) > _MAX_TEXT:
+                return _NOT_KNOWN
+            found.append(Word(text, any(word.glob for word in choice)))
         return found
 
     def _applied(self, function: Callable[..., str], parts: Sequence[Sequence[Word]]) -> Sequence[Word]:

@@ -59,6 +59,13 @@ def test_what_the_grammar_reads_again_and_again_is_given_up_at_a_bound(unit: str
     assert parse_shell(source.decode()).opaque
 
 
+@pytest.mark.parametrize(("command", "what"), [("curl {}", "hosts"), ("cat {}", "paths"), ("rm {}", "paths")])
+def test_what_no_longer_fits_the_list_is_a_doubt(command: str, what: str) -> None:
+    many = [f"https://h{number}.test" if what == "hosts" else f"f{number}" for number in range(2049)]
+    assert parse_shell(command.format(" ".join(many))).reasons == (f"more than 2048 {what}",)
+    assert parse_shell(command.format(" ".join([*many[:-1], many[0]]))).reasons == ()
+
+
 def test_benign_twin_a_long_ordinary_text_is_read() -> None:
     text = "grep -n 'x y' src/a.py | head -5 > /tmp/out.txt\n" * 200
     assert parse_shell(text).reasons == ()

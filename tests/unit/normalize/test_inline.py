@@ -89,6 +89,24 @@ def test_python_code_that_does_more_is_opaque(form, code):
 
 
 @pytest.mark.parametrize(
+    "items",
+    ["{many}", "sorted({many})", "dict.fromkeys({many})", "{{**{keys}}}", "[*{many}]"],
+)
+def test_a_list_that_is_not_read_whole_is_not_taken_for_whole(items):
+    many = [f"f{number}" for number in range(64)] + [".git"]
+    text = items.format(many=many, keys=dict.fromkeys(many))
+    assert parse_shell(f"python3 <<'E'\nimport os\nfor f in {text}: os.remove(f)\nE\n").opaque
+    twin = parse_shell(f"python3 <<'E'\nimport os\nfor f in {many[1:]}: os.remove(f)\nE\n")
+    assert ([path for path, _ in twin.deletes], twin.reasons) == ([f"/workspace/{name}" for name in many[1:]], ())
+
+
+def test_a_path_that_is_put_together_is_not_cut():
+    half = "./" * 450
+    assert parse_shell(f"python3 -c \"import os; os.remove('{half}' + '{half}' + '.git')\"").opaque
+    assert parse_shell(f"python3 -c \"import os; os.remove('{half}' + '.git')\"").deletes[0].path == "/workspace/.git"
+
+
+@pytest.mark.parametrize(
     ("code", "reads", "writes"),
     [
         (
