@@ -12,11 +12,12 @@ import msgspec
 
 from opensafe.errors import EvaluationFailed
 from opensafe.model.connection import Connection
-from opensafe.model.decision import Action
+from opensafe.model.decision import Action, Decision, RuleHit, Severity
 from opensafe.model.facts import ClassTables, HostFact
 from opensafe.model.ids import new_id, now_us
 from opensafe.model.policy_input import BudgetInput, CallInput, EgressInput, PolicyInput, SandboxInput
 from opensafe.normalize.urls import parse_host
+from opensafe.policy.engine import Engine
 from opensafe.policy.reload import Loaded
 from opensafe.warden.feed import Call
 
@@ -66,21 +67,38 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """rules: that decided. reason, why: of a refusal, for the record and for the client."""
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a question. name: canonical, "" where there is none. hits: what decided, at least one of a refusal."""
 
     allowed: bool
-    rules: tuple[str, ...]
-    reason: str = ""
-    why: str = ""
+    name: str
+    hits: tuple[RuleHit, ...]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Ids, for the record."""
+        return tuple(hit.id for hit in self.hits)[:_RULES_MAX]
+
+    @property
+    def reason(self) -> str:
+        """Of a refusal, for the record."""
+        return "" if self.allowed else self.hits[0].reason
+
+    @property
+    def why(self) -> str:
+        """Of a refusal, for the client: rule, reason, value and remedy in one line."""
+        if self.allowed:
+            return ""
+        hit = self.hits[0]
+        return " ".join(f"{hit.id}: {hit.reason} ({hit.value}). {hit.remedy}".split())[:_TEXT_MAX]
 
 
 class _RefusedError(Exception):
     """Refused before policy could be asked: rule, reason, value and remedy."""
 
-    def __init__(self, rule: str, reason: str, value: object, remedy: str) -> None:
+    def __init__(self, rule: str, reason: str, value: str, remedy: str) -> None:
         super().__init__(reason)
-        self.verdict = _refusal((rule,), reason, value, remedy)
+        self.hit = _refusal(rule, reason, value, remedy)
 
 
 def _nothing(_session_id: str) -> Mapping[str, int]:
@@ -105,32 +123,40 @@ class EgressJudge:
 
     def judge(self, question: Question) -> Answer:
         """The verdict. Never raises."""
-        loaded, where, host = self._loaded, self._callers.at(question.source), None
-        try:
-            tables = loaded.engine.tables if loaded is not None else ClassTables()
-            host = _host(question, tables)
-            verdict = self._ask(loaded, question, where, host, tables)
-        except _RefusedError as refused:
-            verdict = refused.verdict
-        except Exception as error:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
-            why = error if isinstance(error, EvaluationFailed) else type(error).__name__
-            verdict = _refusal(
-                (_DENY,), f"policy reached no verdict: {why}", question.name, "Report it to the operator."
-            )
-        name = host.name if host is not None else ""
-        self._record(question, where, name or question.name, verdict)
+        where = self._callers.at(question.source)
+        verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
+        self._record(question, where, verdict)
         return Answer(
             allowed=verdict.allowed,
-            name=name,
+            name=verdict.name,
             exec_id=where.call.exec_id if where is not None and where.call is not None else "",
             sandbox_id=where.sandbox_id if where is not None else "",
             why=verdict.why,
         )
 
+    def weigh(self, engine: Engine | None, question: Question, where: Where | None) -> Verdict:
+        """What this policy says of a question from there, which nobody is told. Never raises."""
+        name = ""
+        try:
+            tables = engine.tables if engine is not None else ClassTables()
+            host = _host(question, tables)
+            name = host.name
+            decision = self._ask(engine, question, where, host, tables)
+            allowed, hits = decision.action is Action.ALLOW, decision.deciding()
+            if not allowed and not hits:
+                raise EvaluationFailed("no rule says why")  # noqa: TRY301 - handled with what else keeps a verdict away
+        except _RefusedError as refused:
+            return Verdict(allowed=False, name=name, hits=(refused.hit,))
+        except Exception as error:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
+            why = f"policy reached no verdict: {error if isinstance(error, EvaluationFailed) else type(error).__name__}"
+            hit = _refusal(_DENY, why, question.name, "Report it to the operator.")
+            return Verdict(allowed=False, name=name, hits=(hit,))
+        return Verdict(allowed=allowed, name=name, hits=hits)
+
     def _ask(
-        self, loaded: Loaded | None, question: Question, where: Where | None, host: HostFact, tables: ClassTables
-    ) -> _Verdict:
-        if loaded is None:
+        self, engine: Engine | None, question: Question, where: Where | None, host: HostFact, tables: ClassTables
+    ) -> Decision:
+        if engine is None:
             raise _RefusedError(_DENY, "there is no policy to judge by", host.name, "Try again later.")
         if where is None:
             raise _RefusedError(_DENY, "no sandbox speaks from this address", question.source, "Report it.")
@@ -158,12 +184,7 @@ class EgressJudge:
                 label=question.label,
             ),
         )
-        decision = loaded.engine.evaluate(ENTRYPOINT, asked)
-        hits = decision.deciding()
-        rules = tuple(hit.id for hit in hits)[:_RULES_MAX]
-        if decision.action is Action.ALLOW:
-            return _Verdict(True, rules)
-        return _refusal(rules, hits[0].reason, hits[0].value, hits[0].remedy)
+        return engine.evaluate(ENTRYPOINT, asked)
 
     def _budget(self, call: Call, question: Question) -> BudgetInput:
         """What the decision saw and what came since. The rules add the bytes of the question to the session's."""
@@ -176,7 +197,7 @@ class EgressJudge:
             limits=call.budget.limits,
         )
 
-    def _record(self, question: Question, where: Where | None, name: str, verdict: _Verdict) -> None:
+    def _record(self, question: Question, where: Where | None, verdict: Verdict) -> None:
         if verdict.allowed and question.again:
             return
         call = where.call if where is not None else None
@@ -191,7 +212,7 @@ class EgressJudge:
             principal=call.principal.name if call is not None else "",
             trace_id=call.trace_id if call is not None else "",
             layer=question.layer,
-            name=name[:_TEXT_MAX],
+            name=(verdict.name or question.name)[:_TEXT_MAX],
             port=question.port,
             address=question.address[:_TEXT_MAX],
             method=question.method[:_TEXT_MAX],
@@ -224,6 +245,7 @@ def _sum(used: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     return {key: number + more.get(key, 0) for key, number in used.items()}
 
 
-def _refusal(rules: tuple[str, ...], reason: str, value: object, remedy: str) -> _Verdict:
-    line = f"{rules[0]}: {reason} ({value}). {remedy}"
-    return _Verdict(False, rules, reason, " ".join(line.split())[:_TEXT_MAX])
+def _refusal(rule: str, reason: str, value: str, remedy: str) -> RuleHit:
+    return RuleHit(
+        id=rule, severity=Severity.HIGH, action=Action.BLOCK, reason=reason, value=value[:_TEXT_MAX], remedy=remedy
+    )
