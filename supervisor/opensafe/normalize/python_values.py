@@ -9,12 +9,15 @@ from itertools import product
 from typing import Any, Final
 
 from .environment import GUEST_ENV
+from .modelled import require
 from .python_bindings import UNKNOWN, Bindings
 from .word import HOLE, Word
 
 _MAX_VALUES: Final = 64
 _MAX_TEXT: Final = 1024
 _MAX_DEPTH: Final = 12
+#: Expressions looked at for one program: names that stand for names that stand for names would multiply.
+_MAX_LOOKS: Final = 50_000
 STR_METHODS: Final = frozenset(
     {"capitalize", "format", "join", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "strip",
      "swapcase", "title", "upper", "zfill"}
@@ -36,6 +39,7 @@ class Values:
 
     def __init__(self, bindings: Bindings) -> None:
         self._bindings = bindings
+        self._looks = 0
 
     def of(self, node: ast.AST, depth: int = 0, *, each: bool = False) -> Sequence[Word]:
         """The texts that an expression may stand for, `HOLE` in them for what is not known; `each`: its items.

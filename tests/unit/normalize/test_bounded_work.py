@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -48,6 +49,17 @@ def test_four_times_the_text_is_at_most_about_four_times_the_work(unit: str, aro
 def test_an_argument_is_read_once(program: str, unit: str) -> None:
     few, many = (calls(partial(parse_argv, [program, "-e", unit * (n // len(unit))])) for n in (2000, 8000))
     assert many <= 6 * few + 5000
+
+
+@pytest.mark.parametrize("value", ["{}", "{} + 'x'", "os.path.join({})"])
+def test_names_that_stand_for_names_do_not_multiply(value: str) -> None:
+    def program(levels: int) -> str:
+        chain = [f"{name} = {value.format(behind)}\n" * 60 for name, behind in pairwise("abcdefgh"[: levels + 1])]
+        return f"python3 <<'E'\nimport os\n{''.join(chain)}{'abcdefgh'[levels]} = 'x'\nopen(a)\nE\n"
+
+    assert calls(partial(parse_shell, program(7))) <= 2_000_000
+    assert parse_shell(program(7)).opaque
+    assert not parse_shell(program(1)).opaque
 
 
 @pytest.mark.parametrize("unit", ["a@", "$[", "[a]", "<<E\n", '"$a"'])
