@@ -346,16 +346,27 @@ async def test_each_request_is_judged_by_its_own_authority(gate):
     ("request_", "statuses"),
     [
         ("CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n", {403, 404, 405}),
-        (get("allowed.test", "/", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"), {403}),
+        (get("allowed.test", "/", "Connection: Upgrade", "Upgrade: example"), {403}),
         (get("allowed.test", "/", "Content-Length: 3", "Transfer-Encoding: chunked") + "0\r\n\r\n", {400}),
         (get("allowed.test", "/", *(f"x-{i}: 1" for i in range(200))), {431}),
     ],
-    ids=["connect", "websocket", "both-lengths", "headers"],
+    ids=["connect", "upgrade", "both-lengths", "headers"],
 )
 async def test_what_is_no_plain_request_is_refused_and_not_dialled(gate, request_, statuses):
     [status] = await gate.http(request_)
     assert status in statuses
     assert gate.world.dialled == []
+
+
+async def test_what_follows_a_request_for_websocket_is_held_back_from_a_server_that_does_not_agree(gate):
+    upgrade = get("allowed.test", "/", "Connection: Upgrade", "Upgrade: websocket")
+    reader, writer = await gate.connect(80)
+    writer.write((upgrade + get("denied.test", "/secret")).encode())
+    answer = await asyncio.wait_for(reader.read(), WAIT_S)  # to the end: Envoy closes
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [head.splitlines()[0] for _, head in gate.world.requests] == ["get / http/1.1"]
+    assert gate.judge.asked == [(GUEST, "allowed.test")]
 
 
 async def test_upstream_hears_nothing_of_the_inside(gate):

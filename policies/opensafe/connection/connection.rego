@@ -35,6 +35,21 @@ blocks contains hit.block(
 }
 
 # METADATA
+# title: Changes of protocol
+# description: After a WebSocket's request nothing is seen but bytes, so hosts for it are listed. No other upgrade is.
+# custom:
+#   id: egress.upgrade.deny
+#   severity: high
+#   threat: I3
+blocks contains hit.block(
+	"egress.upgrade.deny", "high",
+	$"{_host} may not change the protocol to {_upgrade}", _upgrade,
+	$"Use https, or add {_host} to hosts.websocket in the site's policy data.",
+) if {
+	not _upgrade_allowed
+}
+
+# METADATA
 # title: Names that carry data
 # description: DNS questions whose labels are too long, too random or too many.
 # custom:
@@ -139,6 +154,14 @@ _method_allowed if input.egress.layer in {"dns", "tls", "tcp"}
 
 _method_allowed if config.methods[input.egress.method]
 
+_upgrade_allowed if input.egress.upgrade == ""
+
+_upgrade_allowed if {
+	input.egress.layer == "http"
+	input.egress.upgrade == "websocket"
+	input.egress.host.classes.websocket == true
+}
+
 _at_most(key, limit) if {
 	input.egress.label[key] >= 0
 	input.egress.label[key] <= limit
@@ -152,6 +175,8 @@ _small if {
 _host := object.get(input, ["egress", "host", "name"], "?")
 
 _method := object.get(input, ["egress", "method"], "?")
+
+_upgrade := object.get(input, ["egress", "upgrade"], "?")
 
 _sent := object.get(input, ["egress", "bytes_sent"], "an unknown number of")
 

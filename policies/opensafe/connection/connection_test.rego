@@ -77,6 +77,38 @@ test_missing_egress_method_allowlist_connection if {
 	sample.blocked_by(verdict, "egress.method.allowlist")
 }
 
+test_block_egress_upgrade_deny_connection if {
+	verdict := sample.judge("egress", sample.egress({"layer": "http", "sni": "", "authority": "docs.python.org", "method": "GET", "upgrade": "websocket"}))
+	sample.blocked_by(verdict, "egress.upgrade.deny")
+}
+
+test_block_egress_upgrade_deny_connection_2 if {
+	listed := {"host": {"classes": {"websocket": true}}}
+	verdict := sample.judge("egress", sample.egress(object.union({"layer": "http", "sni": "", "authority": "docs.python.org", "method": "GET", "upgrade": "h2c"}, listed)))
+	sample.blocked_by(verdict, "egress.upgrade.deny")
+}
+
+test_block_egress_upgrade_deny_connection_3 if {
+	verdict := sample.judge("egress", sample.egress({"upgrade": "websocket", "host": {"classes": {"websocket": true}}}))
+	sample.blocked_by(verdict, "egress.upgrade.deny")
+}
+
+test_allow_egress_upgrade_deny_connection if {
+	listed := {"host": {"classes": {"websocket": true}}}
+	verdict := sample.judge("egress", sample.egress(object.union({"layer": "http", "sni": "", "authority": "docs.python.org", "method": "GET", "upgrade": "websocket"}, listed)))
+	sample.allowed(verdict, "egress.upgrade.deny")
+}
+
+test_allow_egress_upgrade_deny_connection_2 if {
+	verdict := sample.judge("egress", sample.egress({"layer": "http", "sni": "", "authority": "docs.python.org", "method": "GET", "upgrade": ""}))
+	sample.allowed(verdict, "egress.upgrade.deny")
+}
+
+test_missing_egress_upgrade_deny_connection if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/upgrade"))
+	sample.blocked_by(verdict, "egress.upgrade.deny")
+}
+
 test_block_egress_dns_label_deny_connection if {
 	verdict := sample.judge("egress", sample.dns({"label": {"longest": 63}}))
 	sample.blocked_by(verdict, "egress.dns.label.deny")

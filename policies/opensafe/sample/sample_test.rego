@@ -67,6 +67,7 @@ egress(changes) := object.union(call("", {}), {"kind": "egress", "egress": objec
 		"sni": "docs.python.org",
 		"authority": "",
 		"method": "",
+		"upgrade": "",
 		"address": object.union(host("151.101.0.223", []), {"ip_literal": true}),
 		"granted": true,
 		"bytes_sent": 0,

@@ -34,7 +34,7 @@ _CHECKS: Final = 1024
 #: Seconds of Envoy's deadline that must be left, or it has given up before the answer is there.
 _LEFT_S: Final = 0.05
 _HTTP, _HTTPS = 80, 443
-_NAME, _METHOD, _PATH = 512, 32, 2048
+_NAME, _METHOD, _PATH, _UPGRADE = 512, 32, 2048, 32
 _WHY: Final = 1024
 _LATE: Final = "egress: the answer would come too late. Try again."
 #: google.rpc.Code
@@ -172,6 +172,7 @@ def _http(source: str, http: external_auth_pb2.AttributeContext.HttpRequest) -> 
         port=port,
         method=http.method[:_METHOD],
         path=path[:_PATH],
+        upgrade=http.headers.get("upgrade", "")[:_UPGRADE].lower(),
     )
     return question, _wrong(host, bool(parsed), port, path, http.method, http.headers)
 

@@ -27,6 +27,9 @@ from .reports import Reports
 ENTRYPOINT: Final = "gate/egress"
 _DENY: Final = "default.deny"
 _NOT_GRANTED: Final = "egress.domain.allowlist"
+_UPGRADE: Final = "egress.upgrade.deny"
+#: Hosts that may change an HTTP connection's protocol, in the site's data.
+_UPGRADES: Final = "websocket"
 _LAYERS: Final = frozenset({"dns", "tls", "http", "tcp"})
 #: What ends an authority: a program that reads on would reach another host than the one that was judged.
 _BEHIND: Final = frozenset("/?#")
@@ -37,8 +40,8 @@ _RULES_MAX: Final = 16
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a sandbox wants, as the gateway saw it.
 
-    source: its address. layer: dns, tls, http or tcp. name: as the client sent it. sni, authority, method, path: where
-    the layer has them. address: where it would be dialled, where that is known. label: as in EgressInput. bytes_sent,
+    source: its address. layer: dns, tls, http or tcp. name: as the client sent it. sni, authority, method, path,
+    upgrade: where the layer has them. address: where it would be dialled, where that is known. label: as in EgressInput. bytes_sent,
     requests: of the session since the call's decision. again: it was allowed before, so an allow is not put on record.
     """
 
@@ -50,6 +53,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     authority: str = ""
     method: str = ""
     path: str = ""
+    upgrade: str = ""
     address: str = ""
     label: dict[str, int] = {}
     bytes_sent: int = 0
@@ -160,6 +164,9 @@ class EgressJudge:
             raise _RefusedError(_DENY, "there is no policy to judge by", host.name, "Try again later.")
         if where is None:
             raise _RefusedError(_DENY, "no sandbox speaks from this address", question.source, "Report it.")
+        if question.upgrade and _UPGRADES not in tables.hosts:  # a bundle from before there was a rule on it
+            remedy = f"Have the host listed in hosts.{_UPGRADES} of the site's policy data."
+            raise _RefusedError(_UPGRADE, "policy knows of no change of protocol", host.name, remedy)
         call = where.call
         if call is None or call.session is None:
             remedy = "Name the host literally in the call that needs it, and run nothing beside that call."
@@ -178,6 +185,7 @@ class EgressJudge:
                 sni=question.sni,
                 authority=question.authority,
                 method=question.method,
+                upgrade=question.upgrade,
                 address=_address(question.address, tables) if question.address else None,
                 granted=where.grant.classify(host.name).get(GRANTED, False),
                 bytes_sent=question.bytes_sent,

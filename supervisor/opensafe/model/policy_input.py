@@ -104,8 +104,9 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     """A connection or a DNS question of a sandbox, as Envoy or the responder saw it.
 
     layer: dns, tls, http or tcp. host: the name that decides, with its classes; sni, authority: what the client sent
-    under these names ("" where the layer has none). address: where it would be dialled. granted: the call's or
-    session's grant covers the name. label: of a DNS question, length of the longest label and of the whole name, its
+    under these names ("" where the layer has none). upgrade: the protocol that an HTTP request wants to change to,
+    lower-case, "" where it wants none. address: where it would be dialled. granted: the call's or session's grant
+    covers the name. label: of a DNS question, length of the longest label and of the whole name, its
     entropy in milli-bits a character, and how many names of this zone the session has asked for.
     """
 
@@ -114,6 +115,7 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     sni: str = ""
     authority: str = ""
     method: str = ""
+    upgrade: str = ""
     address: HostFact | None = None
     granted: bool = False
     bytes_sent: int = 0

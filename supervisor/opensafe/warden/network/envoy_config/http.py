@@ -15,7 +15,11 @@ _INTERNAL_RESPONSE: Final = ("x-envoy-upstream-service-time", "x-envoy-attempt-c
 
 
 def manager() -> dict[str, Any]:
-    """HTTP/1.1 by Host, asked per request. No upgrade and no CONNECT is configured, so both are refused."""
+    """HTTP/1.1 by Host, asked per request. Of upgrades only WebSocket's may pass (RFC 6455), and no CONNECT.
+
+    Envoy holds back what a client sends after its request to upgrade until the server has agreed (101), and closes
+    both sides where it does not: so nothing that was not asked about is read by anybody as another request.
+    """
     return typed(
         "filters.network.http_connection_manager",
         "filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -36,6 +40,7 @@ def manager() -> dict[str, Any]:
         max_request_headers_kb=32,
         request_headers_timeout="5s",
         stream_idle_timeout=IDLE,
+        upgrade_configs=[{"upgrade_type": "websocket"}],
         common_http_protocol_options={"idle_timeout": "60s", "max_headers_count": 100},
         access_log=[log("http", HTTP)],
         access_log_options={"flush_access_log_on_new_request": True, "access_log_flush_interval": "1s"},
@@ -45,7 +50,7 @@ def manager() -> dict[str, Any]:
                 "filters.http.ext_authz.v3.ExtAuthz",
                 status_on_error={"code": "ServiceUnavailable"},
                 # Tokens and cookies are nobody's business but the server's.
-                allowed_headers={"patterns": [{"exact": "content-length"}, {"exact": "content-type"}]},
+                allowed_headers={"patterns": [{"exact": one} for one in ("content-length", "content-type", "upgrade")]},
                 **question(),
             ),
             typed(
