@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from opensafe._proto.envoy import address_pb2 as envoy_dot_config_dot_core_dot_v3_dot_address__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)envoy/service/auth/v3/external_auth.proto\x12\x15\x65nvoy.service.auth.v3\x1a\"envoy/config/core/v3/address.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"K\n\x0c\x43heckRequest\x12;\n\nattributes\x18\x01 \x01(\x0b\x32\'.envoy.service.auth.v3.AttributeContext\"\xa8\x05\n\x10\x41ttributeContext\x12<\n\x06source\x18\x01 \x01(\x0b\x32,.envoy.service.auth.v3.AttributeContext.Peer\x12\x41\n\x0b\x64\x65stination\x18\x02 \x01(\x0b\x32,.envoy.service.auth.v3.AttributeContext.Peer\x12@\n\x07request\x18\x04 \x01(\x0b\x32/.envoy.service.auth.v3.AttributeContext.Request\x12G\n\x0btls_session\x18\x0c \x01(\x0b\x32\x32.envoy.service.auth.v3.AttributeContext.TLSSession\x1a\x36\n\x04Peer\x12.\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1d.envoy.config.core.v3.Address\x1a\xbc\x01\n\x0bHttpRequest\x12\x0e\n\x06method\x18\x02 \x01(\t\x12Q\n\x07headers\x18\x03 \x03(\x0b\x32@.envoy.service.auth.v3.AttributeContext.HttpRequest.HeadersEntry\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1av\n\x07Request\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x41\n\x04http\x18\x02 \x01(\x0b\x32\x33.envoy.service.auth.v3.AttributeContext.HttpRequest\x1a\x19\n\nTLSSession\x12\x0b\n\x03sni\x18\x01 \x01(\t\"\xd3\x01\n\rCheckResponse\x12-\n\x06status\x18\x01 \x01(\x0b\x32\x1d.envoy.service.auth.v3.Status\x12\x44\n\x0f\x64\x65nied_response\x18\x02 \x01(\x0b\x32).envoy.service.auth.v3.DeniedHttpResponseH\x00\x12<\n\x0bok_response\x18\x03 \x01(\x0b\x32%.envoy.service.auth.v3.OkHttpResponseH\x00\x42\x0f\n\rhttp_response\"\x16\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"\x90\x01\n\x12\x44\x65niedHttpResponse\x12\x31\n\x06status\x18\x01 \x01(\x0b\x32!.envoy.service.auth.v3.HttpStatus\x12\x39\n\x07headers\x18\x02 \x03(\x0b\x32(.envoy.service.auth.v3.HeaderValueOption\x12\x0c\n\x04\x62ody\x18\x03 \x01(\t\"\x10\n\x0eOkHttpResponse\"\x1a\n\nHttpStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"G\n\x11HeaderValueOption\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".envoy.service.auth.v3.HeaderValue\")\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t2c\n\rAuthorization\x12R\n\x05\x43heck\x12#.envoy.service.auth.v3.CheckRequest\x1a$.envoy.service.auth.v3.CheckResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)envoy/service/auth/v3/external_auth.proto\x12\x15\x65nvoy.service.auth.v3\x1a\"envoy/config/core/v3/address.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"K\n\x0c\x43heckRequest\x12;\n\nattributes\x18\x01 \x01(\x0b\x32\'.envoy.service.auth.v3.AttributeContext\"\xbe\x06\n\x10\x41ttributeContext\x12<\n\x06source\x18\x01 \x01(\x0b\x32,.envoy.service.auth.v3.AttributeContext.Peer\x12\x41\n\x0b\x64\x65stination\x18\x02 \x01(\x0b\x32,.envoy.service.auth.v3.AttributeContext.Peer\x12@\n\x07request\x18\x04 \x01(\x0b\x32/.envoy.service.auth.v3.AttributeContext.Request\x12Z\n\x12\x63ontext_extensions\x18\n \x03(\x0b\x32>.envoy.service.auth.v3.AttributeContext.ContextExtensionsEntry\x12G\n\x0btls_session\x18\x0c \x01(\x0b\x32\x32.envoy.service.auth.v3.AttributeContext.TLSSession\x1a\x36\n\x04Peer\x12.\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32\x1d.envoy.config.core.v3.Address\x1a\xbc\x01\n\x0bHttpRequest\x12\x0e\n\x06method\x18\x02 \x01(\t\x12Q\n\x07headers\x18\x03 \x03(\x0b\x32@.envoy.service.auth.v3.AttributeContext.HttpRequest.HeadersEntry\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1av\n\x07Request\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x41\n\x04http\x18\x02 \x01(\x0b\x32\x33.envoy.service.auth.v3.AttributeContext.HttpRequest\x1a\x19\n\nTLSSession\x12\x0b\n\x03sni\x18\x01 \x01(\t\x1a\x38\n\x16\x43ontextExtensionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x86\x02\n\rCheckResponse\x12-\n\x06status\x18\x01 \x01(\x0b\x32\x1d.envoy.service.auth.v3.Status\x12\x44\n\x0f\x64\x65nied_response\x18\x02 \x01(\x0b\x32).envoy.service.auth.v3.DeniedHttpResponseH\x00\x12<\n\x0bok_response\x18\x03 \x01(\x0b\x32%.envoy.service.auth.v3.OkHttpResponseH\x00\x12\x31\n\x10\x64ynamic_metadata\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructB\x0f\n\rhttp_response\"\x16\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"\x90\x01\n\x12\x44\x65niedHttpResponse\x12\x31\n\x06status\x18\x01 \x01(\x0b\x32!.envoy.service.auth.v3.HttpStatus\x12\x39\n\x07headers\x18\x02 \x03(\x0b\x32(.envoy.service.auth.v3.HeaderValueOption\x12\x0c\n\x04\x62ody\x18\x03 \x01(\t\"K\n\x0eOkHttpResponse\x12\x39\n\x07headers\x18\x02 \x03(\x0b\x32(.envoy.service.auth.v3.HeaderValueOption\"\x1a\n\nHttpStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"^\n\x11HeaderValueOption\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32\".envoy.service.auth.v3.HeaderValue\x12\x15\n\rappend_action\x18\x03 \x01(\x05\")\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t2c\n\rAuthorization\x12R\n\x05\x43heck\x12#.envoy.service.auth.v3.CheckRequest\x1a$.envoy.service.auth.v3.CheckResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,34 +36,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ATTRIBUTECONTEXT_HTTPREQUEST_HEADERSENTRY']._loaded_options = None
   _globals['_ATTRIBUTECONTEXT_HTTPREQUEST_HEADERSENTRY']._serialized_options = b'8\001'
-  _globals['_CHECKREQUEST']._serialized_start=137
-  _globals['_CHECKREQUEST']._serialized_end=212
-  _globals['_ATTRIBUTECONTEXT']._serialized_start=215
-  _globals['_ATTRIBUTECONTEXT']._serialized_end=895
-  _globals['_ATTRIBUTECONTEXT_PEER']._serialized_start=503
-  _globals['_ATTRIBUTECONTEXT_PEER']._serialized_end=557
-  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST']._serialized_start=560
-  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST']._serialized_end=748
-  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST_HEADERSENTRY']._serialized_start=702
-  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST_HEADERSENTRY']._serialized_end=748
-  _globals['_ATTRIBUTECONTEXT_REQUEST']._serialized_start=750
-  _globals['_ATTRIBUTECONTEXT_REQUEST']._serialized_end=868
-  _globals['_ATTRIBUTECONTEXT_TLSSESSION']._serialized_start=870
-  _globals['_ATTRIBUTECONTEXT_TLSSESSION']._serialized_end=895
-  _globals['_CHECKRESPONSE']._serialized_start=898
-  _globals['_CHECKRESPONSE']._serialized_end=1109
-  _globals['_STATUS']._serialized_start=1111
-  _globals['_STATUS']._serialized_end=1133
-  _globals['_DENIEDHTTPRESPONSE']._serialized_start=1136
-  _globals['_DENIEDHTTPRESPONSE']._serialized_end=1280
-  _globals['_OKHTTPRESPONSE']._serialized_start=1282
-  _globals['_OKHTTPRESPONSE']._serialized_end=1298
-  _globals['_HTTPSTATUS']._serialized_start=1300
-  _globals['_HTTPSTATUS']._serialized_end=1326
-  _globals['_HEADERVALUEOPTION']._serialized_start=1328
-  _globals['_HEADERVALUEOPTION']._serialized_end=1399
-  _globals['_HEADERVALUE']._serialized_start=1401
-  _globals['_HEADERVALUE']._serialized_end=1442
-  _globals['_AUTHORIZATION']._serialized_start=1444
-  _globals['_AUTHORIZATION']._serialized_end=1543
+  _globals['_ATTRIBUTECONTEXT_CONTEXTEXTENSIONSENTRY']._loaded_options = None
+  _globals['_ATTRIBUTECONTEXT_CONTEXTEXTENSIONSENTRY']._serialized_options = b'8\001'
+  _globals['_CHECKREQUEST']._serialized_start=167
+  _globals['_CHECKREQUEST']._serialized_end=242
+  _globals['_ATTRIBUTECONTEXT']._serialized_start=245
+  _globals['_ATTRIBUTECONTEXT']._serialized_end=1075
+  _globals['_ATTRIBUTECONTEXT_PEER']._serialized_start=625
+  _globals['_ATTRIBUTECONTEXT_PEER']._serialized_end=679
+  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST']._serialized_start=682
+  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST']._serialized_end=870
+  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST_HEADERSENTRY']._serialized_start=824
+  _globals['_ATTRIBUTECONTEXT_HTTPREQUEST_HEADERSENTRY']._serialized_end=870
+  _globals['_ATTRIBUTECONTEXT_REQUEST']._serialized_start=872
+  _globals['_ATTRIBUTECONTEXT_REQUEST']._serialized_end=990
+  _globals['_ATTRIBUTECONTEXT_TLSSESSION']._serialized_start=992
+  _globals['_ATTRIBUTECONTEXT_TLSSESSION']._serialized_end=1017
+  _globals['_ATTRIBUTECONTEXT_CONTEXTEXTENSIONSENTRY']._serialized_start=1019
+  _globals['_ATTRIBUTECONTEXT_CONTEXTEXTENSIONSENTRY']._serialized_end=1075
+  _globals['_CHECKRESPONSE']._serialized_start=1078
+  _globals['_CHECKRESPONSE']._serialized_end=1340
+  _globals['_STATUS']._serialized_start=1342
+  _globals['_STATUS']._serialized_end=1364
+  _globals['_DENIEDHTTPRESPONSE']._serialized_start=1367
+  _globals['_DENIEDHTTPRESPONSE']._serialized_end=1511
+  _globals['_OKHTTPRESPONSE']._serialized_start=1513
+  _globals['_OKHTTPRESPONSE']._serialized_end=1588
+  _globals['_HTTPSTATUS']._serialized_start=1590
+  _globals['_HTTPSTATUS']._serialized_end=1616
+  _globals['_HEADERVALUEOPTION']._serialized_start=1618
+  _globals['_HEADERVALUEOPTION']._serialized_end=1712
+  _globals['_HEADERVALUE']._serialized_start=1714
+  _globals['_HEADERVALUE']._serialized_end=1755
+  _globals['_AUTHORIZATION']._serialized_start=1757
+  _globals['_AUTHORIZATION']._serialized_end=1856
 # @@protoc_insertion_point(module_scope)

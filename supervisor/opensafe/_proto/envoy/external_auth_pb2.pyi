@@ -7,6 +7,7 @@ from collections import abc as _abc
 from opensafe._proto.envoy import address_pb2 as _address_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 import builtins as _builtins
@@ -158,9 +159,30 @@ class AttributeContext(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ContextExtensionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SOURCE_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
     REQUEST_FIELD_NUMBER: _builtins.int
+    CONTEXT_EXTENSIONS_FIELD_NUMBER: _builtins.int
     TLS_SESSION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def source(self) -> Global___AttributeContext.Peer:
@@ -173,6 +195,10 @@ class AttributeContext(_message.Message):
     @_builtins.property
     def request(self) -> Global___AttributeContext.Request: ...
     @_builtins.property
+    def context_extensions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the configuration says of where the question comes from."""
+
+    @_builtins.property
     def tls_session(self) -> Global___AttributeContext.TLSSession: ...
     def __init__(
         self,
@@ -180,11 +206,12 @@ class AttributeContext(_message.Message):
         source: Global___AttributeContext.Peer | None = ...,
         destination: Global___AttributeContext.Peer | None = ...,
         request: Global___AttributeContext.Request | None = ...,
+        context_extensions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         tls_session: Global___AttributeContext.TLSSession | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "request", b"request", "source", b"source", "tls_session", b"tls_session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "request", b"request", "source", b"source", "tls_session", b"tls_session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_extensions", b"context_extensions", "destination", b"destination", "request", b"request", "source", b"source", "tls_session", b"tls_session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -197,6 +224,7 @@ class CheckResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     DENIED_RESPONSE_FIELD_NUMBER: _builtins.int
     OK_RESPONSE_FIELD_NUMBER: _builtins.int
+    DYNAMIC_METADATA_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> Global___Status:
         """OK lets it pass; every other code refuses it."""
@@ -205,16 +233,21 @@ class CheckResponse(_message.Message):
     def denied_response(self) -> Global___DeniedHttpResponse: ...
     @_builtins.property
     def ok_response(self) -> Global___OkHttpResponse: ...
+    @_builtins.property
+    def dynamic_metadata(self) -> _struct_pb2.Struct:
+        """For filters behind this one, and reported with the request."""
+
     def __init__(
         self,
         *,
         status: Global___Status | None = ...,
         denied_response: Global___DeniedHttpResponse | None = ...,
         ok_response: Global___OkHttpResponse | None = ...,
+        dynamic_metadata: _struct_pb2.Struct | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["denied_response", b"denied_response", "http_response", b"http_response", "ok_response", b"ok_response", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["denied_response", b"denied_response", "dynamic_metadata", b"dynamic_metadata", "http_response", b"http_response", "ok_response", b"ok_response", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["denied_response", b"denied_response", "http_response", b"http_response", "ok_response", b"ok_response", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["denied_response", b"denied_response", "dynamic_metadata", b"dynamic_metadata", "http_response", b"http_response", "ok_response", b"ok_response", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_http_response: _TypeAlias = _typing.Literal["denied_response", "ok_response"]  # noqa: Y015
     _WhichOneofArgType_http_response: _TypeAlias = _typing.Literal["http_response", b"http_response"]  # noqa: Y015
@@ -275,16 +308,21 @@ Global___DeniedHttpResponse: _TypeAlias = DeniedHttpResponse  # noqa: Y015
 
 @_typing.final
 class OkHttpResponse(_message.Message):
-    """Nothing is changed in a request that passes."""
+    """What is changed in a request that passes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    HEADERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def headers(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeaderValueOption]: ...
     def __init__(
         self,
+        *,
+        headers: _abc.Iterable[Global___HeaderValueOption] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["headers", b"headers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -318,16 +356,20 @@ class HeaderValueOption(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HEADER_FIELD_NUMBER: _builtins.int
+    APPEND_ACTION_FIELD_NUMBER: _builtins.int
+    append_action: _builtins.int
+    """2: in place of what is there."""
     @_builtins.property
     def header(self) -> Global___HeaderValue: ...
     def __init__(
         self,
         *,
         header: Global___HeaderValue | None = ...,
+        append_action: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["header", b"header"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_action", b"append_action", "header", b"header"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,7 +22,7 @@ from ...errors import HostUnsuitable
 from .. import process
 from ..backoff import Backoff
 from ..sandbox.layout import Layout
-from .envoy_config import CONNECTIONS, configuration
+from .envoy_config import CONNECTIONS, Termination, configuration
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +50,13 @@ class Envoy:
         namespace: pathlib.Path,
         authz: pathlib.Path,
         died: Callable[[], None] = lambda: None,
+        termination: Termination | None = None,
     ) -> None:
-        """`namespace`: pinned network namespace. `authz`: the helper's socket, which `account` has to reach."""
+        """`namespace`: pinned network namespace. `authz`: the helper's socket, which `account` has to reach.
+
+        `termination`: whose TLS ends in it.
+        """
+        self._termination = termination
         self.alive = asyncio.Event()
         #: A directory of Envoy's user, in which only it makes files and root only connects.
         self.admin: Final = layout.run / "envoy" / "admin.sock"
@@ -98,7 +103,7 @@ class Envoy:
         self.admin.parent.mkdir(mode=0o700, exist_ok=True)
         os.chown(self.admin.parent, self._account.pw_uid, self._account.pw_gid, follow_symlinks=False)
         connections = max((_open_files() - _OWN_FILES) // 4, 1)
-        bootstrap = configuration(str(self._authz), str(self.admin), connections)
+        bootstrap = configuration(str(self._authz), str(self.admin), connections, self._termination)
         self._config.write_text(json.dumps(bootstrap, indent=1) + "\n")
         self._config.chmod(0o644)
 

@@ -7,20 +7,24 @@ TLS therefore goes through two listeners, of which only the second, internal one
 
 from typing import Any, Final
 
-from . import clusters, listeners
+from . import clusters, listeners, terminated
 from .parts import CONNECTIONS, typed
+from .terminated import Termination
 
-__all__ = ["CONNECTIONS", "configuration"]
+__all__ = ["CONNECTIONS", "Termination", "configuration"]
 
 #: Bytes of heap at which no further connection is accepted.
 _HEAP: Final = 1 << 30
 
 
-def configuration(authz: str, admin: str, connections: int = CONNECTIONS) -> dict[str, Any]:
+def configuration(
+    authz: str, admin: str, connections: int = CONNECTIONS, termination: Termination | None = None
+) -> dict[str, Any]:
     """The bootstrap as JSON values. `authz`, `admin`: paths of Unix sockets, to connect to and to be made.
 
-    `connections`: how many all sandboxes together may have open.
+    `connections`: how many all sandboxes together may have open. `termination`: which TLS ends here, if any does.
     """
+    names, headers = (termination.names, termination.headers) if termination else ((), False)
     return {
         "node": {"id": "gateway", "cluster": "opensafe"},
         "admin": {"address": {"pipe": {"path": admin, "mode": 0o600}}},
@@ -29,12 +33,18 @@ def configuration(authz: str, admin: str, connections: int = CONNECTIONS) -> dic
         ],
         "overload_manager": _overload(connections),
         "static_resources": {
-            "listeners": [listeners.outer(), listeners.inner(), listeners.plain()],
+            "listeners": [
+                listeners.outer(names),
+                listeners.inner(),
+                listeners.plain(headers=headers),
+                *(terminated.listeners(termination) if termination else ()),
+            ],
             "clusters": [
                 clusters.authz(authz),
                 clusters.hop(),
                 clusters.names("tls_names"),
                 clusters.names("http_names", http=True),
+                *(terminated.clusters_of(termination) if termination else ()),
             ],
         },
     }

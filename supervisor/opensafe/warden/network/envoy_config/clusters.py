@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from .parts import BUFFER, CONNECTIONS, dns, typed
+from .parts import BUFFER, CONNECTIONS, HTTP2, dns, typed
 
 
 def authz(path: str) -> dict[str, Any]:
+    """Whom Envoy asks, and tells."""
     return _cluster(
         "authz",
         type="STATIC",
@@ -14,13 +15,13 @@ def authz(path: str) -> dict[str, Any]:
     )
 
 
-def hop() -> dict[str, Any]:
+def hop(name: str = "hop", listener: str = "dial") -> dict[str, Any]:
     """From the first stage to the second, with what the first has noted."""
     raw = typed("transport_sockets.raw_buffer", "transport_sockets.raw_buffer.v3.RawBuffer")
     return _cluster(
-        "hop",
+        name,
         type="STATIC",
-        load_assignment=_endpoint("hop", {"envoy_internal_address": {"server_listener_name": "dial"}}),
+        load_assignment=_endpoint(name, {"envoy_internal_address": {"server_listener_name": listener}}),
         transport_socket=typed(
             "transport_sockets.internal_upstream",
             "transport_sockets.internal_upstream.v3.InternalUpstreamTransport",
@@ -48,6 +49,32 @@ def names(name: str, *, http: bool = False) -> dict[str, Any]:
             explicit_http_config={"http_protocol_options": {}}, common_http_protocol_options={"idle_timeout": "30s"}
         )
     return _cluster(name, **fields)
+
+
+def verified(name: str, trusted: str) -> dict[str, Any]:
+    """Whatever the name resolves to, by TLS with who proves to be it to `trusted`, a PEM file. HTTP/1.1 and 2."""
+    tls = typed(
+        "transport_sockets.tls",
+        "transport_sockets.tls.v3.UpstreamTlsContext",
+        common_tls_context={"validation_context": {"trusted_ca": {"filename": trusted}}},
+    )
+    protocols: dict[str, Any] = {"http_protocol_options": {}, "http2_protocol_options": HTTP2}
+    return _cluster(
+        name,
+        lb_policy="CLUSTER_PROVIDED",
+        cluster_type=typed(
+            "clusters.dynamic_forward_proxy",
+            "clusters.dynamic_forward_proxy.v3.ClusterConfig",
+            dns_cache_config=dns(),
+        ),
+        transport_socket=tls,
+        connection_pool_per_downstream_connection=True,
+        typed_extension_protocol_options=_protocol(
+            auto_config=protocols,
+            common_http_protocol_options={"idle_timeout": "30s"},
+            upstream_http_protocol_options={"auto_sni": True, "auto_san_validation": True},
+        ),
+    )
 
 
 def _cluster(name: str, **fields: object) -> dict[str, Any]:

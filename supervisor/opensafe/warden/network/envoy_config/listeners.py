@@ -1,24 +1,43 @@
 """The listeners: TLS in its two stages, and plain HTTP."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from . import http
-from .parts import BUFFER, DIALLED, IDLE, SOURCE, TLS, dns, log, question, typed
+from .parts import BUFFER, DIALLED, IDLE, REMOTE, SOURCE, TLS, dns, log, question, typed
 
 #: The ClientHello, which comes before anybody is asked.
 _EARLY: Final = 16 * 1024
 
 
-def outer() -> dict[str, Any]:
-    """TLS, first stage: read the SNI, ask, and go on to the second with the first data, which is the ClientHello."""
+def outer(terminated: Sequence[str] = ()) -> dict[str, Any]:
+    """TLS, first stage: read the SNI, ask, and go on to the second with the first data, which is the ClientHello.
+
+    terminated: names whose second stage is another (terminated.py).
+    """
+    chains = [_chain("hop", {"object_key": SOURCE, "factory_key": "envoy.string"})]
+    if terminated:
+        chain = _chain("terminated", {"object_key": REMOTE})
+        chain["filter_chain_match"]["server_names"] = list(terminated)
+        chains.append(chain)
+    # No default chain: what is no TLS matches none and is closed, and so is who says nothing.
+    return _listener("tls", 443) | {
+        "listener_filters": [tls_inspector()],
+        "listener_filters_timeout": "3s",
+        "continue_on_listener_filters_timeout": False,
+        "filter_chains": chains,
+    }
+
+
+def _chain(cluster: str, noted: dict[str, str]) -> dict[str, Any]:
+    """noted: under which key, and as what, the next stage finds the guest's address."""
     filters = [
         typed(
             "filters.network.set_filter_state",
             "filters.network.set_filter_state.v3.Config",
             on_new_connection=[
                 {
-                    "object_key": SOURCE,
-                    "factory_key": "envoy.string",
+                    **noted,
                     "format_string": {"text_format_source": {"inline_string": "%DOWNSTREAM_REMOTE_ADDRESS%"}},
                     "shared_with_upstream": "ONCE",
                 }
@@ -31,16 +50,9 @@ def outer() -> dict[str, Any]:
             include_tls_session=True,
             **question(),
         ),
-        _tunnel("hop", log("tcp", TLS), upstream_connect_mode="ON_DOWNSTREAM_DATA", max_early_data_bytes=_EARLY),
+        _tunnel(cluster, log("tcp", TLS), upstream_connect_mode="ON_DOWNSTREAM_DATA", max_early_data_bytes=_EARLY),
     ]
-    # No default chain: what is no TLS matches none and is closed, and so is who says nothing.
-    chain = {"filter_chain_match": {"transport_protocol": "tls"}, "filters": filters}
-    return _listener("tls", 443) | {
-        "listener_filters": [_tls_inspector()],
-        "listener_filters_timeout": "3s",
-        "continue_on_listener_filters_timeout": False,
-        "filter_chains": [chain],
-    }
+    return {"filter_chain_match": {"transport_protocol": "tls"}, "filters": filters}
 
 
 def inner() -> dict[str, Any]:
@@ -58,14 +70,14 @@ def inner() -> dict[str, Any]:
         "name": "dial",
         "internal_listener": {},
         "per_connection_buffer_limit_bytes": BUFFER,
-        "listener_filters": [_tls_inspector()],
+        "listener_filters": [tls_inspector()],
         "filter_chains": [{"filters": [by_name, _tunnel("tls_names", report)]}],
     }
 
 
-def plain() -> dict[str, Any]:
-    """HTTP/1.1 by Host."""
-    return _listener("http", 80) | {"filter_chains": [{"filters": [http.manager()]}]}
+def plain(*, headers: bool = False) -> dict[str, Any]:
+    """HTTP/1.1 by Host. headers: see http.manager."""
+    return _listener("http", 80) | {"filter_chains": [{"filters": [http.manager(headers=headers)]}]}
 
 
 def _listener(name: str, port: int) -> dict[str, Any]:
@@ -76,7 +88,8 @@ def _listener(name: str, port: int) -> dict[str, Any]:
     }
 
 
-def _tls_inspector() -> dict[str, Any]:
+def tls_inspector() -> dict[str, Any]:
+    """Reads the SNI."""
     return typed("filters.listener.tls_inspector", "filters.listener.tls_inspector.v3.TlsInspector")
 
 

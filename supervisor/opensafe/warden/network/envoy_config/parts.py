@@ -14,8 +14,16 @@ IDLE: Final = "600s"
 _RESOLVER: Final = 5353
 #: The key under which the inner listener's report carries the guest's address ("10.201.0.1:40000").
 SOURCE: Final = "opensafe.source"
+#: The key of which the listener filter original_dst takes the guest's address, and makes it the connection's own.
+REMOTE: Final = "envoy.filters.listener.original_dst.remote_ip"
 #: Names of the reports.
-TLS, DIALLED, HTTP = "tls", "dialled", "http"
+TLS, DIALLED, HTTP, TERMINATED = "tls", "dialled", "http", "terminated"
+#: Streams of one connection, and bytes that each side may send of one and of all before it has to wait.
+HTTP2: Final = {
+    "max_concurrent_streams": 100,
+    "initial_stream_window_size": BUFFER,
+    "initial_connection_window_size": 4 * BUFFER,
+}
 
 
 def typed(name: str, kind: str, /, **fields: object) -> dict[str, Any]:
