@@ -14,7 +14,6 @@ from opensafe.config import EgressSettings
 from opensafe.errors import LimitExceeded
 from opensafe.warden.network import namespaces
 from opensafe.warden.network.gateway import Gateway, remove
-from opensafe.warden.network.nflog import Refusal
 
 OWNER = 64001
 BEYOND = "198.51.100.1"
@@ -30,7 +29,7 @@ async def gateway(tmp_path):
     settings = EgressSettings(uplink=UPLINK, vetted_also=("198.51.100.0/24",))
     made = await Gateway.open(tmp_path / "gateway", settings, instance, OWNER)
     place = types.SimpleNamespace(path=tmp_path, instance=instance)
-    for name in ("attach", "detach", "vet", "cut", "cut_all", "take_sockets", "refusals", "refused"):
+    for name in ("attach", "detach", "vet", "cut", "cut_all", "take_sockets", "refusals", "take_untold", "link_by"):
         setattr(place, name, getattr(made, name))
     yield place
     await made.close()
@@ -170,18 +169,56 @@ async def test_the_owner_opens_nothing_to_guests_nor_to_the_gateway_itself(gatew
     assert resolver.recv(16) == b"?"
 
 
+async def told(gateway, count):
+    """The next refusals."""
+    refusals = gateway.refusals()
+    async with asyncio.timeout(10):
+        return [await anext(refusals) for _ in range(count)]
+
+
 async def test_refusals_are_told_with_who_and_where(gateway, guests):
     path, link = guests[0]
+    assert await inside(path, link.gateway, 53) == "open"  # the control: that is no refusal
     await inside(path, BEYOND, 8443)
     await inside(path, "8.8.8.8", 123, kind=socket.SOCK_DGRAM)
-    told = gateway.refusals()
+    first, second = await told(gateway, 2)
+    assert (first.source, first.protocol, first.address, first.port) == (link.guest, "tcp", BEYOND, 8443)
+    assert (second.source, second.protocol, second.address, second.port) == (link.guest, "udp", "8.8.8.8", 123)
+    assert [gateway.link_by(one.came_by) for one in (first, second)] == [link, link]
+    assert [one.why for one in (first, second)] == ["closed", "closed"]
+    assert [one.sequence for one in (first, second)] == [0, 1]
+    assert gateway.take_untold() == 0
+
+
+async def test_whose_a_forged_packet_is_tells_the_way_that_it_came(gateway, guests):
+    (path, link), (_, other) = guests
+    shown("nsenter", f"--net={path}", "ip", "addr", "add", f"{other.guest}/32", "dev", "lo")
+    assert await inside(path, BEYOND, 443, source=other.guest) == "TimeoutError"
+    forged = (await told(gateway, 1))[0]
+    assert (forged.why, forged.source, gateway.link_by(forged.came_by)) == ("spoofed", other.guest, link)
+
+
+async def test_one_that_floods_is_told_at_a_rate_and_counted_beyond_it_and_hides_nobody(gateway, guests):
+    (loud, _), (path, link) = guests
+
+    def flood():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            for number in range(3000):
+                with contextlib.suppress(OSError):
+                    client.sendto(b"x", (BEYOND, 1 + number))
+
+    await namespaces.inside(loud, flood)
+    await inside(path, BEYOND, 8443)
+    refusals = gateway.refusals()
+    seen = 0
     async with asyncio.timeout(10):
-        first, second = [await anext(told), await anext(told)]
-    assert first == Refusal(link.guest, "tcp", BEYOND, 8443)
-    assert second == Refusal(link.guest, "udp", "8.8.8.8", 123)
-    assert gateway.refused[first] == 1
-    assert await inside(path, link.gateway, 53) == "open"  # the control: that is no refusal
-    assert sum(gateway.refused.values()) == 2
+        while (one := await anext(refusals)).source != link.guest:
+            seen += 1
+    assert (one.address, one.port) == (BEYOND, 8443)
+    untold = gateway.take_untold()
+    assert seen < 1000
+    assert seen + untold == 3000
+    assert gateway.take_untold() == 0
 
 
 async def test_RS_16_questions_take_no_place_in_the_kernels_table(gateway, guests):
@@ -361,6 +398,7 @@ async def test_RS_16_connections_of_one_guest_are_bounded(gateway, guests):
 
     threading.Thread(target=accept_all, args=(gateway.take_sockets()[1].dup(),), daemon=True).start()
     assert await namespaces.inside(path, flood) == (512, "ConnectionRefusedError")
+    assert [(one.why, one.port) for one in await told(gateway, 1)] == [("full", 53)]
     assert await inside(neighbour, other.gateway, 53) == "open"
 
 

@@ -239,6 +239,7 @@ def _record(one: Open, address: str) -> Connection:
         port=one.question.port,
         address=address,
         method=one.question.method,
+        begun_us=one.since_us,
         sent=one.sent,
         received=one.received,
         decision_id=call.decision_id if call else "",

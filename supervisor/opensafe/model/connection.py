@@ -1,4 +1,6 @@
-"""What became of a connection or a DNS question of a sandbox: told by the egress helper, put on record by the front."""
+"""What became of a connection or a DNS question of a sandbox: told by the egress helper, or by the warden where it was
+refused at its first packet, and put on record by the front.
+"""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -10,13 +12,14 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One verdict of `gate/egress`, or (state `ended`, `cut`) the end of what one had allowed.
+    """One verdict of `gate/egress`, a refusal of the packet rules, or (state `ended`, `cut`) an end of what was allowed.
 
     time_us: UTC microseconds. state: allowed, refused, ended, cut. decision_id, call_id, exec_id, session_id,
-    principal, trace_id: of the call whose grant it came under, "" where none lives there. layer: dns, tls, http or
-    tcp. name: as it was judged. address: the one dialled, "" where none is known. rules: ids that decided. reason: in
-    words, of a refusal. method: where it is seen. sent, received: bytes, of what has ended. count: how many equal
-    refusals it stands for. revision: of the bundle that judged.
+    principal, trace_id: of the call whose grant it came under, "" where none lives there. layer: dns, tls, http,
+    tcp, or packet, which alone has a protocol: tcp, udp, icmp or a number. name: as it was judged. address: the one
+    dialled, "" where none is known. rules: ids that decided. reason: in words, of a refusal. method: where it is seen.
+    begun_us: of what has ended, when it was let out; sent, received: its bytes. count: how many equal refusals it
+    stands for. revision: of the bundle that judged.
     """
 
     time_us: int
@@ -29,12 +32,14 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     principal: _Text = ""
     trace_id: _Text = ""
     layer: _Text = ""
+    protocol: _Text = ""
     name: _Text = ""
     port: _Count | None = None
     address: _Text = ""
     method: _Text = ""
     rules: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=16)] = ()
     reason: Annotated[str, msgspec.Meta(max_length=1024)] = ""
+    begun_us: _Count = 0
     sent: _Count = 0
     received: _Count = 0
     count: Annotated[int, msgspec.Meta(ge=1)] = 1

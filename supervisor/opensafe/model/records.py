@@ -222,12 +222,14 @@ class ConnectionRecord(_Record, frozen=True, tag="connection"):
     principal: str = ""
     trace_id: str = ""
     layer: str = ""
+    protocol: str = ""
     name: str = ""
     port: int | None = None
     address: str = ""
     method: str = ""
     rules: tuple[str, ...] = ()
     reason: str = ""
+    begun_us: int = 0
     sent: int = 0
     received: int = 0
     count: int = 1

@@ -43,6 +43,9 @@ _EVALUATION_NS: Final = "timer_rego_query_eval_ns"
 _ENTRYPOINTS: Final = "opensafe/"
 #: The first word of what the warden says of a lost sandbox, where it is one of these.
 _CAUSES: Final = frozenset({"memory", "pids", "monitor", "killed", "sentry", "gofer", "pause", "resume"})
+#: Of connections: what the helper says of them is not believed to be one of these.
+_LAYERS: Final = frozenset({"dns", "tls", "http", "tcp", "packet"})
+_STATES: Final = frozenset({"allowed", "refused", "ended", "cut"})
 
 
 Labels = tuple[str, ...]
@@ -209,4 +212,5 @@ class Meters:
         self.bundles.add((record.state,))
 
     def _connection(self, record: ConnectionRecord) -> None:
-        self.egress.add((record.layer, record.state), record.count)
+        layer = record.layer if record.layer in _LAYERS else OTHER
+        self.egress.add((layer, record.state if record.state in _STATES else OTHER), record.count)

@@ -254,7 +254,7 @@ FAMILIES: Final[tuple[Counter | Gauge | Histogram, ...]] = (
     ),
     Counter(
         "opensafe_egress_total",
-        "Connections and DNS questions of sandboxes that were allowed or refused, and those that ended or were cut.",
+        "Connections, packets and DNS questions of sandboxes that were allowed or refused, and what ended or was cut.",
         ("layer", "action"),
         _counted(lambda meters: meters.egress),
     ),

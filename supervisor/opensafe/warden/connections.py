@@ -1,4 +1,4 @@
-"""What the egress helper reported, kept until the front has put it on record."""
+"""What the egress helper and the packet rules reported, kept until the front has put it on record."""
 
 import asyncio
 from collections import deque
@@ -10,6 +10,8 @@ from ..model.connection import Connection
 
 #: For a front that is away or behind. Beyond it the helper keeps what it can and counts the rest.
 _KEPT: Final = 8192
+#: Of those, what may be kept when a refusal at the first packet comes: the rest is for connections.
+_KEPT_PACKETS: Final = 1024
 #: In one answer, which has to fit into a packet whatever their texts.
 _BATCH: Final = 64
 
@@ -19,7 +21,7 @@ class Connections:
 
     def __init__(self) -> None:
         self._kept: deque[Connection] = deque()
-        self._added = asyncio.Condition()
+        self._added = asyncio.Event()
         #: The number of the last.
         self._number = 0
 
@@ -29,22 +31,32 @@ class Connections:
             raise LimitExceeded(
                 "connections wait to be put on record", value=len(self._kept), limit=_KEPT, remedy="Report them later."
             )
-        async with self._added:
-            self._kept.extend(connections)
-            self._number += len(connections)
-            self._added.notify_all()
+        self._keep(connections)
+
+    def offer(self, connection: Connection) -> bool:
+        """Keep one of the packet rules' refusals; False where there is no room for it."""
+        if len(self._kept) >= _KEPT_PACKETS:
+            return False
+        self._keep((connection,))
+        return True
 
     async def next(self, after: int) -> tuple[int, tuple[Connection, ...]]:
         """The oldest with numbers above `after`, when there are any, and the last one's number.
 
         Those up to `after` are forgotten.
         """
-        async with self._added:
-            for _ in range(min(after - self._first + 1, len(self._kept))):
-                self._kept.popleft()
-            await self._added.wait_for(lambda: bool(self._kept))
-            batch = tuple(self._kept[index] for index in range(min(_BATCH, len(self._kept))))
-            return self._first + len(batch) - 1, batch
+        for _ in range(min(after - self._first + 1, len(self._kept))):
+            self._kept.popleft()
+        while not self._kept:
+            self._added.clear()
+            await self._added.wait()
+        batch = tuple(self._kept[index] for index in range(min(_BATCH, len(self._kept))))
+        return self._first + len(batch) - 1, batch
+
+    def _keep(self, connections: Sequence[Connection]) -> None:
+        self._kept.extend(connections)
+        self._number += len(connections)
+        self._added.set()
 
     @property
     def _first(self) -> int:

@@ -42,6 +42,7 @@ from .decisions import Decided, Decisions
 from .ledger import Ledger
 from .network import namespaces, sockets
 from .network.links import Link
+from .packets import Origin
 from .sandbox import granted, reconcile, users
 from .sandbox.control import ControlDriver
 from .sandbox.image import Image
@@ -305,7 +306,7 @@ class Warden:
     async def _open_way_out(self, instance: str, service: pwd.struct_passwd) -> None:
         settings = self._config.egress
         own = _account(settings.user, "egress.user", service)
-        opened = await WayOut.open(self._layout, settings, instance, service, own)
+        opened = await WayOut.open(self._layout, settings, instance, service, own, self._origin)
         self._way_out = self._lifecycle.way_out = opened
         self._stack.push_async_callback(self._close_way_out, opened)
 
@@ -504,6 +505,13 @@ class Warden:
 
     def _link_of(self, sandbox_id: str) -> Link | None:
         return next((one.link for one in self._lifecycle.all() if one.sandbox_id == sandbox_id), None)
+
+    def _origin(self, link: Link) -> Origin:
+        sandbox_id = next((one.sandbox_id for one in self._lifecycle.all() if one.link == link), "")
+        living = self._sharing.living(sandbox_id)
+        return Origin(
+            sandbox_id=sandbox_id, call=self._monitor.call(sandbox_id, living[0]) if len(living) == 1 else None
+        )
 
     def _cut_all(self) -> None:
         """Nobody judges or records any more what is open."""

@@ -25,6 +25,7 @@ from .network.envoy import Envoy
 from .network.gateway import Gateway
 from .network.links import Link
 from .network.ports import Port
+from .packets import Origin, Packets
 from .sandbox.layout import Layout
 
 _log = logging.getLogger(__name__)
@@ -37,7 +38,14 @@ _START_S: Final = 30.0
 class WayOut:
     """Owns the gateway and Envoy; `close` leaves nothing of either."""
 
-    def __init__(self, settings: EgressSettings, own: Gateway, envoy: Envoy, authz: pathlib.Path) -> None:
+    def __init__(
+        self,
+        settings: EgressSettings,
+        own: Gateway,
+        envoy: Envoy,
+        authz: pathlib.Path,
+        origin: Callable[[Link], Origin] = lambda _: Origin(),
+    ) -> None:
         self._settings = settings
         self._gateway = own
         self._envoy = envoy
@@ -47,21 +55,29 @@ class WayOut:
         self._passed = own.take_sockets()
         self._cutting: set[asyncio.Task[None]] = set()
         self.connections = Connections()
+        self._packets = Packets(self.connections.offer, own.link_by, origin, own.take_untold)
+        self._telling = asyncio.create_task(self._packets.run(own.refusals()), name="packets")
 
     @classmethod
     async def open(
-        cls, layout: Layout, settings: EgressSettings, instance: str, service: pwd.struct_passwd, own: pwd.struct_passwd
+        cls,
+        layout: Layout,
+        settings: EgressSettings,
+        instance: str,
+        service: pwd.struct_passwd,
+        own: pwd.struct_passwd,
+        origin: Callable[[Link], Origin],
     ) -> Self:
         """Make both, and return when Envoy serves. service: whom the helper runs as; own: whom Envoy does.
 
-        Raises HostUnsuitable.
+        origin: what is behind a link. Raises HostUnsuitable.
         """
         directory = layout.run / "egress"
         sockets.prepare_one(directory, settings.user, service.pw_uid, "egress.user")
         authz = directory / "authz.sock"
         namespace = layout.namespaces / NAMESPACE
         made = await Gateway.open(namespace, settings, instance, own.pw_uid)
-        opened = cls(settings, made, Envoy(layout, own, namespace, authz), authz)
+        opened = cls(settings, made, Envoy(layout, own, namespace, authz), authz, origin)
         try:
             await opened._begin()
         except BaseException:
@@ -81,9 +97,10 @@ class WayOut:
 
     async def close(self) -> None:
         """Stop Envoy, then take the gateway away."""
-        for task in self._cutting:
+        tasks = [self._telling, *self._cutting]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._cutting, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._envoy.close()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)

@@ -268,4 +268,12 @@ def test_connections_are_counted_by_layer_and_what_became_of_them():
     meters = Meters()
     for state, count in (("allowed", 1), ("refused", 7), ("refused", 1)):
         meters.record(ConnectionRecord(time_us=1, state=state, layer="tls", count=count))
-    assert meters.egress.series == {("tls", "allowed"): 1, ("tls", "refused"): 8}
+    meters.record(ConnectionRecord(time_us=1, state="refused", layer="packet", count=3))
+    for number in range(1000):
+        meters.record(ConnectionRecord(time_us=1, state=f"state-{number}", layer=f"layer-{number}"))
+    assert meters.egress.series == {
+        ("tls", "allowed"): 1,
+        ("tls", "refused"): 8,
+        ("packet", "refused"): 3,
+        ("other", "other"): 1000,
+    }

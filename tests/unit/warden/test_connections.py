@@ -59,3 +59,14 @@ async def test_beyond_the_cap_all_of_a_report_is_refused():
     assert refused.value.limit == "8192"
     await connections.add(made(8191, 8192))
     assert (await numbers(connections, 8191))[1] == [8192]
+
+
+async def test_refusals_at_the_first_packet_leave_most_of_the_room_to_connections():
+    connections = Connections()
+    packets = made(1, 1025)
+    assert [connections.offer(one) for one in packets] == [True] * 1024 + [False]
+    await connections.add(made(2001, 2001 + 8192 - 1024 - 1))
+    with pytest.raises(LimitExceeded):
+        await connections.add(made(9999, 9999))
+    assert (await numbers(connections, 1024))[1][0] == 2001
+    assert not connections.offer(packets[0])

@@ -1,11 +1,13 @@
 """What the kernel tells of refusals carries guests' bytes: any of them are read without harm."""
 
+import asyncio
 import random
+import socket
 import struct
 
 import pytest
 
-from opensafe.warden.network.nflog import Refusal, parse
+from opensafe.warden.network.nflog import Refusal, Refusals, parse
 
 
 def ip(protocol=6, rest=b"\x01\x02\x20\xfb", words=5, fragment=0, version=4):
@@ -17,6 +19,30 @@ def told(payload, kind=4 << 8):
     attribute = struct.pack("=HH", 4 + len(payload), 9) + payload + bytes(-len(payload) % 4)
     body = struct.pack("!BBH", 2, 0, 5) + struct.pack("=HHxxxx", 8, 5) + attribute
     return struct.pack("=IHHII", 16 + len(body), kind, 0, 0, 0) + body
+
+
+def test_a_message_says_why_by_which_interface_it_came_and_what_number_it_has():
+    message = told(ip())
+    more = struct.pack("=HH4s", 8, 4, b"\0\0\0\7") + struct.pack("=HH4s", 8, 12, b"\0\0\1\0")
+    more += struct.pack("=HH8s", 9, 10, b"full\0")
+    message = struct.pack("=I", len(message) + len(more)) + message[4:] + more
+    assert list(parse(message)) == [Refusal("10.201.0.1", "tcp", "8.8.8.8", 8443, "full", 7, 256)]
+
+
+async def test_what_was_told_and_never_read_shows_in_the_numbers():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.setblocking(False)
+        refusals = Refusals(ours)
+        message = told(ip())
+        for number in (0, 1, 5):
+            more = struct.pack("=HH", 8, 12) + struct.pack("!I", number)
+            theirs.send(struct.pack("=I", len(message) + len(more)) + message[4:] + more)
+        latest = refusals.latest()
+        async with asyncio.timeout(10):
+            assert [(await anext(latest)).sequence for _ in range(3)] == [0, 1, 5]
+        assert (refusals.take_missed(), refusals.take_missed()) == (3, 0)
+        refusals.close()
 
 
 def test_a_packet_is_read():

@@ -2,8 +2,10 @@
 
 What is not DNS, 80 or 443 to the gateway's own address is refused at its first packet. A reset for TCP and
 port-unreachable for the rest: gVisor's stack takes nothing else for a refusal and would hang. Spoofed sources and IPv6
-can only be dropped. The uplink carries what Envoy's user opens to vetted addresses, and answers to that. Nothing in the
-gateway opens anything to a guest, or to itself but Envoy its resolver.
+can only be dropped. Refusals of IPv4 are told, those of each sandbox up to a rate of its own, and counted beyond it.
+
+The uplink carries what Envoy's user opens to vetted addresses, and answers to that. Nothing in the gateway opens
+anything to a guest, or to itself but Envoy its resolver.
 
 Questions for names are not tracked: a guest that changes its port each time would fill the kernel's table for all.
 """
@@ -22,6 +24,11 @@ TABLE: Final = "opensafe"
 UPLINK: Final = "uplink"
 #: NFLOG group in which refusals are told.
 LOG_GROUP: Final = 5
+#: Counts the refusals that are not.
+UNTOLD: Final = "untold"
+#: A second and at once, of one sandbox.
+_TOLD: Final = 20
+_TOLD_BURST: Final = 200
 #: Where Envoy asks, in the gateway.
 RESOLVER: Final = ("127.0.0.1", 5353)
 _NFT: Final = "/usr/sbin/nft"
@@ -45,6 +52,14 @@ table inet {TABLE} {{
     flags dynamic
     size 65536
   }}
+  set told {{
+    type iface_index
+    flags dynamic,timeout
+    size 65536
+    timeout 1m
+  }}
+  counter {UNTOLD} {{
+  }}
   chain ask {{
     type filter hook prerouting priority raw; policy accept;
     iifname "g*" udp dport 53 fib daddr . iif type local notrack
@@ -58,17 +73,28 @@ table inet {TABLE} {{
     iifname "lo" accept
     meta nfproto ipv6 drop
     iifname "{UPLINK}" accept
-    fib saddr . iif oif missing drop
+    fib saddr . iif oif missing goto spoofed
     ct state established,related accept
     fib daddr . iif type local udp dport 53 accept
     fib daddr . iif type local tcp dport {{ 53, 80, 443 }} jump count
-    limit rate 100/second burst 500 packets log group {LOG_GROUP} snaplen {nflog.SNAP}
-    meta l4proto tcp reject with tcp reset
-    reject with icmp type port-unreachable
+    goto closed
   }}
   chain count {{
-    add @open {{ ip saddr ct count over {_CONNECTIONS} }} reject with tcp reset
+    add @open {{ ip saddr ct count over {_CONNECTIONS} }} goto full
     accept
+  }}
+  chain closed {{
+    {_told("closed", "goto refuse")}
+  }}
+  chain full {{
+    {_told("full", "goto refuse")}
+  }}
+  chain spoofed {{
+    {_told("spoofed", "drop")}
+  }}
+  chain refuse {{
+    meta l4proto tcp reject with tcp reset
+    reject with icmp type port-unreachable
   }}
   chain input {{
     type filter hook input priority 0; policy drop;
@@ -90,6 +116,14 @@ table inet {TABLE} {{
   }}
 }}
 """
+
+
+def _told(why: str, then: str) -> str:
+    """Tell a refusal, or count it where its sandbox has had so many told, and go on."""
+    beyond = f"update @told {{ iif limit rate over {_TOLD}/second burst {_TOLD_BURST} packets }}"
+    return f"""{beyond} counter name "{UNTOLD}" {then}
+    log prefix "{why}" group {LOG_GROUP} snaplen {nflog.SNAP}
+    {then}"""
 
 
 def host_table(instance: str) -> str:

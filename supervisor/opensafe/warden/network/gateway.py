@@ -8,7 +8,6 @@ import ipaddress
 import os
 import pathlib
 import socket
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Self
 
@@ -20,6 +19,7 @@ from . import conntrack, destroy, firewall, links, namespaces, nflog
 from .links import Link
 from .nflog import Refusal, Refusals
 from .ports import Port, open_port
+from .untold import Untold
 
 _DNS: Final = 53
 _BACKLOG: Final = 64
@@ -35,7 +35,9 @@ class Gateway:
         self._also = tuple(ipaddress.IPv4Network(one) for one in settings.vetted_also)
         self._numbers = links.Numbers(settings.links)
         self._sockets: tuple[socket.socket, ...] = ()
+        self._links: dict[int, Link] = {}
         self._refusals: Refusals | None = None
+        self._untold: Untold | None = None
 
     @classmethod
     async def open(cls, namespace: pathlib.Path, settings: EgressSettings, instance: str, envoy_uid: int) -> Self:
@@ -46,6 +48,7 @@ class Gateway:
             await namespaces.in_own_thread(lambda: made._connect(settings.uplink))
             made._sockets = await namespaces.inside(namespace, lambda: _furnish(settings.uplink, envoy_uid))
             made._refusals = Refusals(await namespaces.inside(namespace, lambda: nflog.listen(firewall.LOG_GROUP)))
+            made._untold = await namespaces.inside(namespace, lambda: Untold(firewall.TABLE, firewall.UNTOLD))
         except OSError as error:
             await made.close()
             raise HostUnsuitable(f"the gateway can't be made: {error}", value=namespace) from error
@@ -61,6 +64,8 @@ class Gateway:
         self._sockets = ()
         if self._refusals is not None:
             self._refusals.close()
+        if self._untold is not None:
+            self._untold.close()
         await remove(self._namespace, self._instance)
 
     def take_sockets(self) -> tuple[socket.socket, ...]:
@@ -81,7 +86,7 @@ class Gateway:
             finally:
                 os.close(guest)
             await namespaces.inside(namespace, links.raise_guest)
-            await namespaces.inside(self._namespace, lambda: links.carry(link))
+            self._links[await namespaces.inside(self._namespace, lambda: links.carry(link))] = link
         except BaseException:
             await self.detach(link)
             raise
@@ -94,16 +99,21 @@ class Gateway:
     async def detach(self, link: Link) -> None:
         """Cut what is open on a link and take it away. Idempotent. Raises OSError."""
         await namespaces.inside(self._namespace, lambda: _remove_link(link))
+        self._links = {number: one for number, one in self._links.items() if one != link}
         self._numbers.give_back(link)
 
-    @property
-    def refused(self) -> Counter[Refusal]:
-        """How often what was refused at its first packet, as far as it was told of; bounded."""
-        return self._told().counts
-
     def refusals(self) -> AsyncIterator[Refusal]:
-        """The same one by one as they are told, for one reader. Never ends."""
-        return self._told().latest()
+        """What is refused at its first packet, one by one as it is told, for one reader. Never ends."""
+        return self._open()[0].latest()
+
+    def take_untold(self) -> int:
+        """How many refusals were not told, since the last call: they came too fast. Raises OSError."""
+        refusals, untold = self._open()
+        return refusals.take_missed() + untold.take()
+
+    def link_by(self, interface: int) -> Link | None:
+        """The link whose end here has this number."""
+        return self._links.get(interface)
 
     async def vet(self, addresses: Sequence[str], seconds: int) -> None:
         """Let Envoy dial these for so long. Raises ValueError for one that is not for that.
@@ -126,10 +136,10 @@ class Gateway:
         """End every connection of and for guests; how many. Raises OSError."""
         return await namespaces.inside(self._namespace, lambda: destroy.destroy(None))
 
-    def _told(self) -> Refusals:
-        if self._refusals is None:
+    def _open(self) -> tuple[Refusals, Untold]:
+        if self._refusals is None or self._untold is None:
             raise HostUnsuitable("the gateway is not open", value=self._namespace)
-        return self._refusals
+        return self._refusals, self._untold
 
     def _check(self, address: ipaddress.IPv4Address) -> None:
         if any(address in network for network in (*NEVER_VETTED, *self._own)):

@@ -72,9 +72,9 @@ def raise_guest() -> None:
         route.link("set", index=index, state="up")
 
 
-def carry(link: Link) -> None:
+def carry(link: Link) -> int:
     """Wait, in the gateway's namespace, until its end sends: the kernel is told of a carrier in its own time, and until
-    then drops what is sent, the first answer to ARP as well. Raises OSError.
+    then drops what is sent, the first answer to ARP as well. Returns the interface's number. Raises OSError.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as changes:
         changes.settimeout(_DEADLINE_S)
@@ -83,6 +83,7 @@ def carry(link: Link) -> None:
             (index,) = route.link_lookup(ifname=link.interface)
             while route.link("get", index=index)[0].get_attr("IFLA_OPERSTATE") != "UP":
                 changes.recv(_BUFFER)
+    return int(index)
 
 
 def remove(interface: str) -> bool:

@@ -14,6 +14,8 @@ DONE: Final = 3
 HEADER: Final = struct.Struct("=IHHII")
 #: Length and type of an attribute.
 ATTRIBUTE: Final = struct.Struct("=HH")
+#: Of an attribute's type, without the bits that say how it is written.
+TYPE_MASK: Final = 0x3FFF
 
 
 def message(kind: int, flags: int, body: bytes) -> bytes:

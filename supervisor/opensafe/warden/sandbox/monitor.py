@@ -189,6 +189,11 @@ class Monitor:
             self._tell(feed.Left(sandbox_id=sandbox_id, exec_id=exec_id))
         self._leaving.append((self._asked + 1, sandbox_id, exec_id))
 
+    def call(self, sandbox_id: str, exec_id: str) -> feed.Call | None:
+        """A call that was announced, as long as it is known."""
+        watched = self._watched.get(sandbox_id)
+        return watched.calls.get(exec_id) if watched is not None else None
+
     def _left(self, answered: int) -> None:
         """All that was reported before this beat is read."""
         while self._leaving and self._leaving[0][0] <= answered:

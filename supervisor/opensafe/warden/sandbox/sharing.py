@@ -57,6 +57,10 @@ class Sharing:
         """Whether it lives there and was granted names."""
         return self._calls.get(sandbox_id, {}).get(exec_id, False)
 
+    def living(self, sandbox_id: str) -> tuple[str, ...]:
+        """The calls that have a place there."""
+        return tuple(self._calls.get(sandbox_id, ()))
+
     def leave(self, sandbox_id: str, exec_id: str) -> None:
         """Nothing of it runs any more, and nothing that it opened is open."""
         calls = self._calls.get(sandbox_id, {})
