@@ -23,7 +23,9 @@ blocks contains hit.block(
 
 # METADATA
 # title: Ports
-# description: Ports of the site's list. A call need not name one; a connection has one, a DNS question has none.
+# description: >-
+#   Ports of the site's list, and of a listed endpoint the one that is listed with its name. A call need not name one; a
+#   connection has one, a DNS question has none.
 # custom:
 #   id: egress.port.allowlist
 #   severity: high
@@ -31,7 +33,7 @@ blocks contains hit.block(
 blocks contains hit.block(
 	"egress.port.allowlist", "high",
 	$"the port {port} of {name} is not allowed", $"{name}:{port}",
-	"Use the host's https port, or add the port to ports in the site's policy data.",
+	$"Use the host's https port, or add {name}:{port} to endpoints in the site's policy data.",
 ) if {
 	some host in _named
 	not _port(host)
@@ -107,6 +109,16 @@ _reached := array.concat(_named, [address |
 ])
 
 _port(host) if config.ports[$"{host.port}"]
+
+_port(host) if {
+	config.endpoints[$"{host.name}:{host.port}"]
+	not is_object(input.egress)
+}
+
+_port(host) if {
+	config.endpoints[$"{host.name}:{host.port}"]
+	input.egress.layer == "tcp"
+}
 
 _port(host) if {
 	host.port == null

@@ -167,6 +167,57 @@ test_missing_egress_port_allowlist_connection if {
 	sample.blocked_by(verdict, "egress.port.allowlist")
 }
 
+# Endpoints of these tests: the bundle as shipped has none.
+_listed := {"docs.python.org:5432": true}
+
+_raw(changes) := sample.egress(object.union({"layer": "tcp", "sni": "", "host": {"port": 5432}}, changes))
+
+test_allow_egress_port_allowlist_endpoint if {
+	verdict := sample.judge("egress", _raw({})) with data.opensafe.config.endpoints as _listed
+	sample.allowed(verdict, "egress.port.allowlist")
+	verdict.action == "allow"
+}
+
+test_allow_egress_port_allowlist_endpoint_of_a_call if {
+	verdict := sample.judge("bash", sample.call("Bash", {"commands": [sample.command([`curl`, `x`])], "hosts": [object.union(sample.host("docs.python.org", ["allowed"]), {"port": 5432})]})) with data.opensafe.config.endpoints as _listed
+	sample.allowed(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_port_allowlist_endpoint_not_listed if {
+	verdict := sample.judge("egress", _raw({}))
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_port_allowlist_endpoint_of_another_port if {
+	verdict := sample.judge("egress", _raw({"host": {"port": 5433}})) with data.opensafe.config.endpoints as _listed
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_port_allowlist_endpoint_of_another_name if {
+	verdict := sample.judge("egress", _raw({"host": {"name": "www.docs.python.org", "port": 5432}})) with data.opensafe.config.endpoints as _listed
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
+test_block_egress_port_allowlist_endpoint_of_another_layer if {
+	every layer in ["tls", "http", "dns"] {
+		verdict := sample.judge("egress", _raw({"layer": layer})) with data.opensafe.config.endpoints as _listed
+		sample.blocked_by(verdict, "egress.port.allowlist")
+	}
+}
+
+test_missing_egress_port_allowlist_endpoint if {
+	every field in ["/egress/host/port", "/egress/host/name", "/egress/layer"] {
+		verdict := sample.judge("egress", sample.without(_raw({}), field)) with data.opensafe.config.endpoints as _listed
+		sample.blocked_by(verdict, "egress.port.allowlist")
+	}
+}
+
+test_missing_egress_port_allowlist_endpoint_data if {
+	without := object.remove(data.opensafe.config, ["endpoints"])
+	verdict := sample.judge("egress", _raw({})) with data.opensafe.config as without
+	sample.blocked_by(verdict, "egress.port.allowlist")
+}
+
 test_block_egress_address_private_deny_connection if {
 	verdict := sample.judge("egress", sample.egress({"address": {"classes": {"private": true}}}))
 	sample.blocked_by(verdict, "egress.address.private.deny")

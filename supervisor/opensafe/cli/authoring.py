@@ -113,12 +113,16 @@ def lint(policies: Policies = POLICIES, opa: Opa = OPA, json: options.Json = Fal
     from .report import encode, report
 
     sources = Sources(opa, policies)
-    findings = sources.findings()
+    findings, warnings = sources.findings(), sources.warnings()
     rules = 0 if findings else len({note.id for note in sources.catalogue()})
     if json:
         summary = {"ok": not findings, "findings": len(findings), "rules": rules}
-        present.raw(encode(report("policy-lint", summary, {"findings": findings})))
+        present.raw(encode(report("policy-lint", summary, {"findings": findings, "warnings": warnings})))
     else:
+        for warning in warnings:
+            place, remedy = _finding_lines(warning)
+            present.out(f"warning: {place}")
+            present.out(remedy)
         for finding in findings:
             for line in _finding_lines(finding):
                 present.out(line)

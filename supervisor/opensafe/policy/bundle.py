@@ -67,6 +67,7 @@ def _read(members: dict[str, bytes], manifest: Manifest, digest: str, key: str) 
         wasm=members[WASM],
         data=guest_data(config, manifest.revision, tools),
         tables=tables_of(config),
+        endpoints=tuple(sorted(config.get("endpoints", ()))),
         entrypoints=manifest.entrypoints,
         vectors=_read_vectors(members[VECTORS], manifest.entrypoints),
         rules=rules,

@@ -72,6 +72,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     wasm: bytes
     data: bytes
     tables: ClassTables
+    #: "name:port"
+    endpoints: tuple[str, ...] = ()
     entrypoints: tuple[str, ...]
     vectors: tuple[Vector, ...]
     rules: Catalogue = ()

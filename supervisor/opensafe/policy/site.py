@@ -15,6 +15,8 @@ import msgspec
 from opensafe.errors import BundleRefused
 from opensafe.model.facts import ClassTables
 
+from . import endpoints
+
 #: What no rule allows is blocked by this one.
 DEFAULT_RULE: Final = "default.deny"
 SCHEMA: Final = pathlib.Path(__file__).with_name("config.schema.json")
@@ -29,6 +31,8 @@ def read_config(content: bytes) -> dict[str, Any]:
     for fault in validator().iter_errors(config):
         place = ".".join(str(part) for part in fault.instance_path) or "the top"
         raise BundleRefused(f"config: {fault.message}", value=f"at {place}")
+    for endpoint, why, remedy in endpoints.faults(config):
+        raise BundleRefused(f"config: an endpoint {why}", value=endpoint, remedy=remedy)
     return config
 
 

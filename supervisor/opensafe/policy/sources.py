@@ -3,6 +3,7 @@
 Always -O0: higher levels drop rules that read run-time data.
 """
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -14,6 +15,7 @@ import msgspec
 
 from opensafe.errors import PolicyError
 
+from . import endpoints
 from .catalogue import Catalogue, catalogue_of
 from .lint import Finding, lint
 from .manifest import ENTRYPOINTS, PACKAGE
@@ -65,7 +67,14 @@ class Sources:
         checked = self._try("check", "--strict", "--format", "json", *self._schemas(), str(self._rego))
         if checked.returncode != 0:
             return findings + _compiler_errors(checked)
-        return findings + lint(self._annotations(), self._rego)
+        return findings + lint(self._annotations(), self._rego) + self._endpoint_faults()
+
+    def warnings(self) -> list[Finding]:
+        """What is allowed and serves no purpose."""
+        return [
+            self._found("ports", f"port {port} is allowed, and no connection can use it", remedy)
+            for port, remedy in endpoints.unreachable(self._settings("ports", "endpoints"))
+        ]
 
     def catalogue(self) -> Catalogue:
         """Every rule with the place of its source. The sources must be without findings."""
@@ -107,6 +116,25 @@ class Sources:
 
     def _annotations(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._run("inspect", "--annotations", "--format", "json", str(self._rego)))
+        return found
+
+    def _endpoint_faults(self) -> list[Finding]:
+        return [
+            self._found("endpoints", f"the endpoint {endpoint} {why}", remedy)
+            for endpoint, why, remedy in endpoints.faults(self._settings("endpoints"))
+        ]
+
+    def _found(self, settings: str, message: str, remedy: str) -> Finding:
+        file = str(self._policies / "data" / f"{settings}.json")
+        return Finding(check="lint", file=file, line=0, message=message, remedy=remedy)
+
+    def _settings(self, *names: str) -> dict[str, Any]:
+        """Those that are there and can be read; what can't be is found where the bundle is put together."""
+        found: dict[str, Any] = {}
+        for name in names:
+            with contextlib.suppress(OSError, ValueError):
+                value = json.loads((self._policies / "data" / f"{name}.json").read_bytes())
+                found[name] = value if isinstance(value, dict) else {}
         return found
 
     def _schemas(self) -> tuple[str, str]:
