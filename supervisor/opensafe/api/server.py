@@ -23,6 +23,8 @@ from opensafe._proto.v1 import (
     agent_pb2_grpc,
     audit_pb2,
     audit_pb2_grpc,
+    egress_pb2,
+    egress_pb2_grpc,
     exec_pb2,
     exec_pb2_grpc,
     files_pb2,
@@ -48,6 +50,7 @@ from opensafe.control.sandbox_list import SandboxList
 from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
+from opensafe.control.traffic import Traffic
 from opensafe.desk import Desk
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
@@ -56,6 +59,7 @@ from opensafe.warden.client import WardenClient
 
 from .agent_service import AgentService
 from .audit_service import AuditService
+from .egress_service import EgressService
 from .exec_service import ExecService
 from .files_service import FilesService
 from .handlers import Answered, Handlers
@@ -80,6 +84,7 @@ _SERVICES: Final = tuple(
         (review_pb2, "ReviewService"),
         (audit_pb2, "AuditService"),
         (agent_pb2, "AgentService"),
+        (egress_pb2, "EgressService"),
     )
 )
 
@@ -102,6 +107,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     shadow: Shadow
     activations: Activations
     shipping: Shipping
+    traffic: Traffic
     warden: WardenClient
 
 
@@ -205,6 +211,7 @@ def _add_services(
     review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(desk, services.reviews, principal), server)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(desk, services.bans, principal), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(log, services.store, principal), server)
+    egress_pb2_grpc.add_EgressServiceServicer_to_server(EgressService(services.traffic, principal), server)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
 
 

@@ -16,6 +16,7 @@ from . import (
     call,
     cp,
     doctor,
+    egress,
     escape,
     execs,
     exits,
@@ -71,6 +72,7 @@ def build() -> typer.Typer:
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")
     app.add_typer(agent.group, name="agent")
+    app.add_typer(egress.group, name="egress")
     app.add_typer(audit.group, name="audit")
     app.add_typer(trace.group, name="trace")
     app.add_typer(bench.group, name="bench")

@@ -17,6 +17,15 @@ from ._calls import Call
 from ._client import Client
 from ._collect import collect
 from ._discovery import SOCKET_VARIABLE, find_socket
+from ._egress import (
+    EgressConnection,
+    EgressConnections,
+    EgressHost,
+    EgressHosts,
+    EgressLayer,
+    EgressReach,
+    EgressStanding,
+)
 from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
 from ._files import Change, FileInfo, Files, Left, LeftOut, Page
 from ._types import (
@@ -58,6 +67,13 @@ __all__ = [
     "CreatedSandbox",
     "DaemonStatus",
     "Decided",
+    "EgressConnection",
+    "EgressConnections",
+    "EgressHost",
+    "EgressHosts",
+    "EgressLayer",
+    "EgressReach",
+    "EgressStanding",
     "Ended",
     "Event",
     "FileInfo",

@@ -6,10 +6,11 @@ knows whether a call_id was used.
 """
 
 from ._client_calls import CallMethods
+from ._client_egress import EgressMethods
 from ._client_people import PeopleMethods
 from ._client_policy import PolicyMethods
 from ._client_sandboxes import SandboxMethods
 
 
-class Client(SandboxMethods, CallMethods, PolicyMethods, PeopleMethods):
+class Client(SandboxMethods, CallMethods, PolicyMethods, PeopleMethods, EgressMethods):
     """A connection. Use it as an asynchronous context manager; all methods belong to one event loop."""

@@ -11,6 +11,7 @@ import grpc
 from opensafe._proto.v1 import (
     agent_pb2_grpc,
     audit_pb2_grpc,
+    egress_pb2_grpc,
     exec_pb2_grpc,
     policy_pb2_grpc,
     review_pb2_grpc,
@@ -62,6 +63,7 @@ class Connection:
         self._reviews = review_pb2_grpc.ReviewServiceStub(self._channel)
         self._agents = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._audit = audit_pb2_grpc.AuditServiceStub(self._channel)
+        self._egress = egress_pb2_grpc.EgressServiceStub(self._channel)
         return self
 
     async def __aexit__(

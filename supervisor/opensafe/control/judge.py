@@ -94,7 +94,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge:
-    """Holds the engine in force, the log and the past."""
+    """Holds the engine in force, the log and the past. engine, bundle: what judges now."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Judge:
         permit_ttl_s: int,
     ) -> None:
         self.bundle = bundle
-        self._engine = engine
+        self.engine = engine
         self._log = log
         self._history = history
         self._tracing = tracing
@@ -117,11 +117,11 @@ class Judge:
     @property
     def registry(self) -> Registry:
         """The tools of the bundle in force, its own and the built-in ones."""
-        return self._engine.registry
+        return self.engine.registry
 
     def enforce(self, engine: Engine, bundle: Bundle) -> None:
         """Judge by this engine from the next call on. Nobody asks the one before any more: no evaluation awaits."""
-        self._engine, self.bundle = engine, bundle
+        self.engine, self.bundle = engine, bundle
 
     def in_force(self, revision: str) -> bool:
         """Whether what judges calls answers for `revision`: the canary's question, on the way that calls take."""
@@ -230,7 +230,7 @@ class Judge:
     def _call(self, call: ToolCall, ask: Ask) -> CallInput:
         return call_input(
             call,
-            self.registry.facts(call, self._engine.tables, ask.user),
+            self.registry.facts(call, self.engine.tables, ask.user),
             self.registry.spec(call.tool),
             stdin=ask.stdin,
             asked=ask.asked,
@@ -241,7 +241,7 @@ class Judge:
 
     def _evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
         try:
-            return self._engine.evaluate(entrypoint, question)
+            return self.engine.evaluate(entrypoint, question)
         except PolicyError as error:
             return blocked(question.id, f"policy reached no verdict: {error}")
 

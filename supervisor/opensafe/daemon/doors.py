@@ -107,8 +107,7 @@ class Doors:
         while True:
             due = await self._warden.next_look(looked, sight)
             try:
-                bundle = self._loaded.bundle.digest if self._loaded is not None else ""
-                looked, sight = due.number, self._sights.of(due.what, due.sandbox_ids, bundle)
+                looked, sight = due.number, self._sights.of(due, self._loaded)
             except Exception:  # noqa: BLE001 - who asks is told that there is nothing to see, and what judges goes on
                 _log.exception("a look failed")
                 looked, sight = due.number, None

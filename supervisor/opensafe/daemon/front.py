@@ -46,6 +46,7 @@ from opensafe.control.sandbox_list import SandboxList
 from opensafe.control.sandboxes import Sandboxes
 from opensafe.control.sessions import Sessions
 from opensafe.control.shadow import Shadow
+from opensafe.control.traffic import Traffic
 from opensafe.control.upkeep import Upkeep
 from opensafe.desk import Desk
 from opensafe.errors import AuditError, BundleRefused, OpenSafeError, StaleIndex, StartError, Unavailable
@@ -196,6 +197,7 @@ class Front:
                 shadow=shadow,
                 activations=activations,
                 shipping=shipping,
+                traffic=Traffic(judge, store, history, warden, enabled=config.egress.enabled),
                 warden=warden,
             ),
             principals,

@@ -7,13 +7,17 @@ fits, because a sandbox has so many connections and so many hosts.
 from collections.abc import Sequence
 from typing import Final
 
-from opensafe.model.policy_input import SessionInput
-from opensafe.model.traffic import GrantedCall, HostCount, OpenConnection, Sight, Standing, What
-from opensafe.warden.feed import Call
+import msgspec
+
+from opensafe.model.traffic import OpenConnection, Sight, Standing
+from opensafe.policy.reload import Loaded
+from opensafe.warden.protocol import LookDue
 
 from .accounting import Accounting
 from .callers import Callers
 from .connections import Connections
+from .explaining import Explainer
+from .judge import EgressJudge
 
 #: Rows of a page that has more than one sandbox.
 _ROWS: Final = 512
@@ -23,45 +27,59 @@ _OVER: Final = 1024
 class Sights:
     """Looks; changes nothing."""
 
-    def __init__(self, callers: Callers, connections: Connections, accounting: Accounting) -> None:
+    def __init__(self, callers: Callers, connections: Connections, accounting: Accounting, judge: EgressJudge) -> None:
         self._callers = callers
         self._connections = connections
         self._accounting = accounting
+        self._explainer = Explainer(judge)
 
-    def of(self, what: What, sandbox_ids: Sequence[str], bundle: str) -> Sight:
-        """What there is of the first of these sandboxes. bundle: by which connections are judged."""
-        match what:
+    def of(self, due: LookDue, loaded: Loaded | None) -> Sight:
+        """What there is of the first of the sandboxes that are asked about. loaded: what connections are judged by."""
+        sandbox_ids = due.sandbox_ids
+        match due.what:
             case "connections":
                 by_id: dict[str, list[OpenConnection]] = {one: [] for one in sandbox_ids}
                 for connection in self._connections.snapshot(by_id):
                     by_id[connection.sandbox_id].append(connection)
                 covered = _covered([len(by_id[one]) for one in sandbox_ids])
-                shown = [row for one in sandbox_ids[:covered] for row in by_id[one]]
-                return Sight(covered=covered, connections=tuple(shown))
+                return Sight(
+                    covered=covered, connections=tuple(row for one in sandbox_ids[:covered] for row in by_id[one])
+                )
             case "hosts":
                 hosts = {one: self._accounting.hosts(one) for one in sandbox_ids}
                 covered = _covered([len(hosts[one]) for one in sandbox_ids])
-                counted: list[HostCount] = [row for one in sandbox_ids[:covered] for row in hosts[one]]
-                return Sight(covered=covered, hosts=tuple(counted))
+                return Sight(covered=covered, hosts=tuple(row for one in sandbox_ids[:covered] for row in hosts[one]))
             case "standing":
-                return Sight(covered=1, standing=self._standing(sandbox_ids[0], bundle))
+                return Sight(covered=1, standing=self._standing(due, loaded))
 
-    def _standing(self, sandbox_id: str, bundle: str) -> Standing | None:
+    def _standing(self, due: LookDue, loaded: Loaded | None) -> Standing:
+        sandbox_id = due.sandbox_ids[0]
+        bundle = loaded.bundle.digest if loaded is not None else ""
         found = self._callers.find(sandbox_id)
         if found is None:
-            return None
+            return Standing(sandbox_id=sandbox_id, bundle=bundle)
         where, address, programs = found
+        layers = self._explainer.layers(
+            loaded.engine if loaded is not None else None,
+            due.host,
+            due.port,
+            where,
+            lambda question: self._accounting.charged(question, where.call),
+        )
+        standing = Standing(sandbox_id=sandbox_id, address=address, programs=programs, bundle=bundle, layers=layers)
         call = where.call
-        charged = self._accounting.since(call) if call is not None else (0, 0)
-        return Standing(
-            sandbox_id=sandbox_id,
-            address=address,
-            programs=programs,
-            call=_granted(call) if call is not None else None,
-            sent=charged[0],
-            requests=charged[1],
+        if call is None:
+            return standing
+        sent, requests = self._accounting.since(call)
+        return msgspec.structs.replace(
+            standing,
+            call_id=call.call_id,
+            session_id=call.session_id,
+            tool=call.tool,
+            network=call.network,
+            sent=sent,
+            requests=requests,
             over=self._accounting.over(call, asked=1)[:_OVER],
-            bundle=bundle,
         )
 
 
@@ -74,18 +92,3 @@ def _covered(sizes: Sequence[int]) -> int:
             break
         covered += 1
     return covered
-
-
-def _granted(call: Call) -> GrantedCall:
-    return GrantedCall(
-        exec_id=call.exec_id,
-        decision_id=call.decision_id,
-        call_id=call.call_id,
-        tool=call.tool,
-        digest=call.digest,
-        profile=call.profile,
-        principal=call.principal,
-        network=call.network,
-        session=call.session or SessionInput(id=call.session_id),
-        budget=call.budget,
-    )

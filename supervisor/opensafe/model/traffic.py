@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .calls import Principal
-from .policy_input import BudgetInput, SessionInput
+from .decision import RuleHit
 
 #: What can be asked for.
 What = Literal["connections", "hosts", "standing"]
@@ -35,6 +34,15 @@ class OpenConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     call_id: _Text = ""
 
 
+class Layer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The verdict on one step of the way. layer: dns, tls, http or tcp. port: None for dns. rules: that decided."""
+
+    layer: _Text
+    port: _Count | None
+    allowed: bool
+    rules: tuple[RuleHit, ...]
+
+
 class HostCount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One host of one sandbox since its start. allowed, refused: checks. sent, received: bytes, seen by the guest.
 
@@ -49,37 +57,29 @@ class HostCount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     received: _Count = 0
 
 
-class GrantedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The running call whose grant is open. session, budget: as its decision saw them; network: names it covers."""
-
-    exec_id: _Text
-    decision_id: _Text
-    call_id: _Text
-    tool: _Text
-    digest: _Text
-    profile: _Text
-    principal: Principal
-    network: tuple[_Text, ...]
-    session: SessionInput
-    budget: BudgetInput
-
-
 class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a sandbox may reach at this moment, and why not more.
 
     address: from which it speaks, "" where it has no way out. programs: calls that run in it, file operations excepted.
-    call: None where no grant is open. sent, requests: bytes and requests of its session since its decision. over: why
-    the session's own limits leave nothing, or "". bundle: digest of what is judged by, "" for nothing.
+    call_id, session_id, tool, network: of the call whose grant is open and the names it covers, "" where none is.
+    sent, received, requests: what its session has used of the network since its decision. over: why the session's own
+    limits leave nothing, or "". bundle: digest of what is judged by, "" for nothing. layers: what going for the host
+    that was asked about would be told there.
     """
 
     sandbox_id: _Text
-    address: _Text
-    programs: _Count
-    call: GrantedCall | None
+    address: _Text = ""
+    programs: _Count = 0
+    call_id: _Text = ""
+    session_id: _Text = ""
+    tool: _Text = ""
+    network: tuple[_Text, ...] = ()
     sent: _Count = 0
+    received: _Count = 0
     requests: _Count = 0
     over: _Line = ""
     bundle: _Text = ""
+    layers: Annotated[tuple[Layer, ...], msgspec.Meta(max_length=8)] = ()
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -209,12 +209,16 @@ class WardenClient:
         request = protocol.NextConnections(request=self.next_request(), after=after)
         return _expect(await self.call(request), protocol.ConnectionsTold)
 
-    async def look_out(self, what: What, sandbox_ids: Sequence[str]) -> Sight:
-        """What the helper sees of the first of these sandboxes, at most 64.
+    async def look_out(
+        self, what: What, sandbox_ids: Sequence[str], *, host: str = "", port: int | None = None
+    ) -> Sight:
+        """What the helper sees of the first of these sandboxes, at most 64. host, port: of a standing.
 
         Raises NotFound where sandboxes have no way out, Unavailable where there is no helper.
         """
-        request = protocol.LookOut(request=self.next_request(), what=what, sandbox_ids=tuple(sandbox_ids))
+        request = protocol.LookOut(
+            request=self.next_request(), what=what, sandbox_ids=tuple(sandbox_ids), host=host, port=port
+        )
         return _expect(await self.call(request), protocol.Sighted).sight
 
     async def next_look(self, looked: int, sight: Sight | None) -> protocol.LookDue:

@@ -4,11 +4,10 @@ Nothing is kept here: an answer is what the helper has when it is asked, and wit
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 from ..errors import Unavailable
-from ..model.traffic import Sight, What
+from ..model.traffic import Sight
 from . import protocol
 
 #: From the question to the answer, the turns of earlier ones included.
@@ -27,7 +26,7 @@ class Lookout:
         self._last = 0
         self._helper = False
 
-    async def ask(self, what: What, sandbox_ids: Sequence[str]) -> Sight:
+    async def ask(self, asked: protocol.LookOut) -> Sight:
         """What the helper sees. Raises Unavailable: there is no helper, or it does not answer."""
         try:
             async with asyncio.timeout(_ANSWER_S), self._turn:
@@ -35,7 +34,14 @@ class Lookout:
                     raise _gone()
                 self._last += 1
                 self._seen = asyncio.get_running_loop().create_future()
-                self._due = protocol.LookDue(request=0, number=self._last, what=what, sandbox_ids=tuple(sandbox_ids))
+                self._due = protocol.LookDue(
+                    request=0,
+                    number=self._last,
+                    what=asked.what,
+                    sandbox_ids=asked.sandbox_ids,
+                    host=asked.host,
+                    port=asked.port,
+                )
                 self._posted.set()
                 try:
                     sight = await self._seen

@@ -15,7 +15,7 @@ Why each operation is safe to offer to a front under an attacker's control:
 - NextBreach  tells what the monitor found.
 - AskHelper  (front) names an archived bundle for the helper to load; the helper takes none that no trusted key signed.
 - NextStep  (helper) hears what the front asked and answers it.
-- OpenGateway  (helper) hands over the sockets on which guests' and Envoy's questions arrive, and nothing that dials.
+- OpenGateway  (helper) hands over the sockets on which guests' and Envoy's questions and connections arrive.
 - Vet  (helper) lets Envoy dial addresses, and takes only global ones; that of a name nobody was granted serves nobody.
 - Cut  (helper) ends connections of sandboxes, and of nobody else.
 - Report  (helper) tells of connections what the front puts on record; NextConnections hears it.
@@ -223,10 +223,15 @@ class NextConnections(_Message, frozen=True):
 
 
 class LookOut(_Message, frozen=True):
-    """Have the helper say what it sees of these sandboxes. Answer: Sighted; Unavailable where there is no helper."""
+    """Have the helper say what it sees of these sandboxes. Answer: Sighted; Unavailable where there is no helper.
+
+    host, port: with `standing`, what the sandbox would go for.
+    """
 
     what: What
     sandbox_ids: Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=64)]
+    host: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
 
 
 class NextLook(_Message, frozen=True):
@@ -442,7 +447,7 @@ class BundleStep(_Message, frozen=True):
 class GatewayOpened(_Message, frozen=True):
     """Descriptors: guests' DNS by UDP and by TCP, Envoy's DNS. authz: path of the socket on which Envoy asks.
 
-    networks: IPv4 networks that count as global beside those that are.
+    networks: IPv4 networks that count as global beside those that are. credentials: with their secrets.
     """
 
     authz: str
@@ -457,11 +462,13 @@ class ConnectionsTold(_Message, frozen=True):
 
 
 class LookDue(_Message, frozen=True):
-    """What the helper is to look at, under a number."""
+    """What the helper is to look at, under a number; the rest is the front's question."""
 
     number: int
     what: What
     sandbox_ids: tuple[Id, ...]
+    host: str = ""
+    port: int | None = None
 
 
 class Sighted(_Message, frozen=True):

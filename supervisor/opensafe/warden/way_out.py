@@ -10,6 +10,7 @@ import contextlib
 import logging
 import pathlib
 import pwd
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Final, Self
 
@@ -97,7 +98,7 @@ class WayOut:
 
     async def close(self) -> None:
         """Stop Envoy, then take the gateway away."""
-        tasks = [self._telling, *self._cutting]
+        tasks = [self._telling, *self._cutting, *((self._renewing,) if self._renewing is not None else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -153,7 +154,7 @@ class WayOut:
                 last, told = await self.connections.next(request.after)
                 return protocol.ConnectionsTold(request=number, number=last, connections=told)
             case protocol.LookOut():
-                sight = await self.lookout.ask(request.what, request.sandbox_ids)
+                sight = await self.lookout.ask(request)
                 return protocol.Sighted(request=number, sight=sight)
             case protocol.NextLook():
                 due = await self.lookout.next(request.looked, request.sight)
