@@ -45,7 +45,7 @@ class Doors:
         self._accounting = Accounting()
         self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
         self._judge = EgressJudge(self.callers, Reports(self._delivery.add))
-        self._sights = Sights(self.callers, self._connections, self._accounting)
+        self._sights = Sights(self.callers, self._connections, self._accounting, self._judge)
         self._loaded: Loaded | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         #: Set once guests and Envoy are answered.

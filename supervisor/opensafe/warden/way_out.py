@@ -10,7 +10,6 @@ import contextlib
 import logging
 import pathlib
 import pwd
-import socket
 from collections.abc import Callable, Coroutine
 from typing import Final, Self
 
@@ -98,7 +97,7 @@ class WayOut:
 
     async def close(self) -> None:
         """Stop Envoy, then take the gateway away."""
-        tasks = [self._telling, *self._cutting, *((self._renewing,) if self._renewing is not None else ())]
+        tasks = [self._telling, *self._cutting]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
