@@ -7,22 +7,28 @@ TLS therefore goes through two listeners, of which only the second, internal one
 
 from typing import Any, Final
 
-from . import clusters, listeners, terminated
+from . import clusters, listeners, proxied, terminated
 from .parts import CONNECTIONS, typed
+from .proxied import Proxy
 from .terminated import Termination
 
-__all__ = ["CONNECTIONS", "Termination", "configuration"]
+__all__ = ["CONNECTIONS", "Proxy", "Termination", "configuration"]
 
 #: Bytes of heap at which no further connection is accepted.
 _HEAP: Final = 1 << 30
 
 
 def configuration(
-    authz: str, admin: str, connections: int = CONNECTIONS, termination: Termination | None = None
+    authz: str,
+    admin: str,
+    connections: int = CONNECTIONS,
+    termination: Termination | None = None,
+    proxy: Proxy | None = None,
 ) -> dict[str, Any]:
     """The bootstrap as JSON values. `authz`, `admin`: paths of Unix sockets, to connect to and to be made.
 
     `connections`: how many all sandboxes together may have open. `termination`: which TLS ends here, if any does.
+    `proxy`: through which everything goes, where names are not resolved and dialled here.
     """
     names, headers = (termination.names, termination.headers) if termination else ((), False)
     return {
@@ -35,16 +41,19 @@ def configuration(
         "static_resources": {
             "listeners": [
                 listeners.outer(names),
-                listeners.inner(),
-                listeners.plain(headers=headers),
+                listeners.inner(proxy),
+                listeners.plain(proxy, headers=headers),
                 *(terminated.listeners(termination) if termination else ()),
             ],
             "clusters": [
                 clusters.authz(authz),
                 clusters.hop(),
-                clusters.names("tls_names"),
-                clusters.names("http_names", http=True),
-                *(terminated.clusters_of(termination) if termination else ()),
+                *(
+                    proxied.clusters_of(proxy)
+                    if proxy
+                    else (clusters.names("tls_names"), clusters.names("http_names", http=True))
+                ),
+                *(terminated.clusters_of(termination, proxied=proxy is not None) if termination else ()),
             ],
         },
     }

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from . import proxied
 from .parts import API, HTTP, IDLE, dns, log, question, typed
 
 #: What Envoy, or a guest in Envoy's name, would tell the world.
@@ -26,6 +27,7 @@ def manager(
     headers: bool = False,
     extensions: dict[str, str] | None = None,
     after: Iterable[dict[str, Any]] = (),
+    proxy: proxied.Proxy | None = None,
     **more: object,
 ) -> dict[str, Any]:
     """HTTP/1.1 by Host, asked per request. Of upgrades only WebSocket's may pass (RFC 6455), and no CONNECT.
@@ -34,7 +36,7 @@ def manager(
     both sides where it does not: so nothing that was not asked about is read by anybody as another request.
 
     headers: whether who is asked sees them all. extensions: what the question says beside the request. after: filters
-    behind the answer. more: fields of the HttpConnectionManager.
+    behind the answer. proxy: to which they go, in cluster. more: fields of the HttpConnectionManager.
     """
     virtual_host: dict[str, Any] = {
         "name": "all",
@@ -79,23 +81,29 @@ def manager(
                 "filters.http.ext_authz",
                 "filters.http.ext_authz.v3.ExtAuthz",
                 status_on_error={"code": "ServiceUnavailable"},
+                include_tls_session=bool(extensions),
                 **shown,
                 **question(),
             ),
             *after,
-            typed(
-                "filters.http.dynamic_forward_proxy",
-                "filters.http.dynamic_forward_proxy.v3.FilterConfig",
-                save_upstream_address=True,
-                dns_cache_config=dns(),
-            ),
+            _by_name() if proxy is None else proxied.answers(),
             typed("filters.http.router", "filters.http.router.v3.Router", suppress_envoy_headers=True),
         ],
         route_config={
             "name": "all",
-            "request_headers_to_remove": list(_INTERNAL_REQUEST),
+            "request_headers_to_remove": [*_INTERNAL_REQUEST, *proxied.REQUEST_HEADERS],
+            "request_headers_to_add": proxied.credentials(proxy) if proxy else [],
             "response_headers_to_remove": list(_INTERNAL_RESPONSE),
             "virtual_hosts": [virtual_host],
         },
         **more,
+    )
+
+
+def _by_name() -> dict[str, Any]:
+    return typed(
+        "filters.http.dynamic_forward_proxy",
+        "filters.http.dynamic_forward_proxy.v3.FilterConfig",
+        save_upstream_address=True,
+        dns_cache_config=dns(),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from . import http
+from . import http, proxied
 from .parts import BUFFER, DIALLED, IDLE, REMOTE, SOURCE, TLS, dns, log, question, typed
 
 #: The ClientHello, which comes before anybody is asked.
@@ -55,29 +55,38 @@ def _chain(cluster: str, noted: dict[str, str]) -> dict[str, Any]:
     return {"filter_chain_match": {"transport_protocol": "tls"}, "filters": filters}
 
 
-def inner() -> dict[str, Any]:
-    """TLS, second stage, reached through the first alone: resolve the SNI and dial."""
-    by_name = typed(
+def inner(proxy: proxied.Proxy | None = None) -> dict[str, Any]:
+    """TLS, second stage, reached through the first alone: resolve the SNI and dial, or have the proxy do so."""
+    report = log("tcp", DIALLED)
+    report["typed_config"]["common_config"]["filter_state_objects_to_log"] = [SOURCE, proxied.NAME]
+    if proxy is None:
+        filters = [_by_name(), _tunnel("tls_names", report)]
+    else:
+        filters = [proxied.note(), _tunnel(proxied.TUNNELS, report, **proxied.tunnel(proxy))]
+    return {
+        "name": "dial",
+        "internal_listener": {},
+        "per_connection_buffer_limit_bytes": BUFFER,
+        "listener_filters": [tls_inspector()],
+        "filter_chains": [{"filters": filters}],
+    }
+
+
+def _by_name() -> dict[str, Any]:
+    return typed(
         "filters.network.sni_dynamic_forward_proxy",
         "filters.network.sni_dynamic_forward_proxy.v3.FilterConfig",
         port_value=443,
         save_upstream_address=True,
         dns_cache_config=dns(),
     )
-    report = log("tcp", DIALLED)
-    report["typed_config"]["common_config"]["filter_state_objects_to_log"] = [SOURCE]
-    return {
-        "name": "dial",
-        "internal_listener": {},
-        "per_connection_buffer_limit_bytes": BUFFER,
-        "listener_filters": [tls_inspector()],
-        "filter_chains": [{"filters": [by_name, _tunnel("tls_names", report)]}],
-    }
 
 
-def plain(*, headers: bool = False) -> dict[str, Any]:
+def plain(proxy: proxied.Proxy | None = None, *, headers: bool = False) -> dict[str, Any]:
     """HTTP/1.1 by Host. headers: see http.manager."""
-    return _listener("http", 80) | {"filter_chains": [{"filters": [http.manager(headers=headers)]}]}
+    cluster = "http_names" if proxy is None else proxied.REQUESTS
+    manager = http.manager(cluster=cluster, headers=headers, proxy=proxy)
+    return _listener("http", 80) | {"filter_chains": [{"filters": [manager]}]}
 
 
 def _listener(name: str, port: int) -> dict[str, Any]:

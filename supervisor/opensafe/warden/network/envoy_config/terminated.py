@@ -62,11 +62,11 @@ def listeners(termination: Termination) -> tuple[dict[str, Any], ...]:
     )
 
 
-def clusters_of(termination: Termination) -> tuple[dict[str, Any], ...]:
-    """From the first stage to this one, and on to the world."""
+def clusters_of(termination: Termination, *, proxied: bool = False) -> tuple[dict[str, Any], ...]:
+    """From the first stage to this one, and on to the world, or by the other second stage to the site's proxy."""
     return (
         clusters.hop("terminated", "terminated"),
-        clusters.verified("verified_names", termination.trusted),
+        clusters.verified("verified_names", termination.trusted, through="dial" if proxied else ""),
     )
 
 
