@@ -38,6 +38,9 @@ class Walk(Surroundings, Protocol):
 
     collector: Collector
 
+    def room(self, more: int) -> bool:
+        """Take so many characters from those by which words may outgrow their texts; False once there are none."""
+
     def spend(self) -> bool:
         """Count one statement; False once there were too many."""
 
@@ -77,6 +80,10 @@ class Assignments(Names):
 
     def doubt(self, reason: str) -> None:
         self._collector.doubt(reason)
+
+    def room(self, more: int) -> bool:
+        """Whether words may be so many characters longer, all together, than what stands for them."""
+        return self._walk.room(more)
 
     def redirect(self, op: str, target: Word | None) -> None:
         """Account for the file of one redirection."""

@@ -79,8 +79,9 @@ def expand(node: Node, scope: Scope, *, quoted: bool) -> Word:
         whole = scope.lookup(replaced[1])
         known = whole.fixed() if whole is not None else None
         new = replaced[4].replace("\\\\", "\\")
+        known = None if known is None or len(known) > _MAX_CUT else known
         text = None if known is None else known.replace(replaced[3], new, 1 if replaced[2] == "/" else -1)
-        return _held(None if text is None else Word(text[:_MAX_CUT]), quoted=quoted, number=False)
+        return _held(None if text is None else Word(text), quoted=quoted, number=False)
     if default is not None:
         value = scope.lookup(default[1]) or (Word(default[2]) if scope.unset(default[1]) else None)
         return _held(Word(default[2]) if value == Word("") else value, quoted=quoted, number=False)

@@ -4,6 +4,7 @@ Nothing is left out: a list, a choice or a text beyond the bounds is not known a
 """
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, Final
@@ -32,6 +33,8 @@ _NAMED_PARTS: Final = {"os.sep": "/", "os.path.sep": "/", "os.curdir": ".", "os.
 _LISTS: Final = frozenset({"enumerate", "filter", "list", "reversed", "set", "sorted", "tuple", "zip"})
 _GLOBS: Final = frozenset({"glob.glob", "glob.iglob"})
 _NOT_KNOWN: Final = (Word(HOLE),)
+#: A width with which a format makes much out of little, written in it or taken from an argument.
+_WIDE: Final = re.compile(r"%[^%a-zA-Z]*(?:[0-9]{4}|\*)|\{[^{}]*(?:[0-9]{4}|\{)")
 
 
 class Values:
@@ -68,13 +71,13 @@ class Values:
                 return [*self.of(first, down, each=each), *self.of(second, down, each=each)]
             case ast.JoinedStr(values=parts):
                 return self._joined("", [self.of(part, down) for part in parts])
-            case ast.FormattedValue(value=value):
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
                 return self.of(value, down) or [Word(HOLE)]
             case ast.BinOp(left=left, op=ast.Add(), right=right) if not each:
                 return self._joined("", [self.of(left, down), self.of(right, down)])
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return self._joined("/", [self.of(left, down), self.of(right, down)])
-            case ast.BinOp(left=ast.Constant(value=str(form)), op=ast.Mod(), right=right):
+            case ast.BinOp(left=ast.Constant(value=str(form)), op=ast.Mod(), right=right) if not _WIDE.search(form):
                 values = right.elts if isinstance(right, ast.Tuple) else [right]
                 return self._applied(lambda *texts: form % texts, [self.of(value, down) for value in values])
             case ast.Attribute() if self._bindings.full(node) in _NAMED_PARTS:
@@ -143,7 +146,7 @@ class Values:
             return self._joined(base.value, [self.of(part, down) for part in parts])
         if short in STR_METHODS and not each:
             values = [self.of(base, down), *(self.of(arg, down) for arg in args)]
-            return self._applied(lambda text, *rest: getattr(text, short)(*rest), values)
+            return self._applied(lambda text, *rest: _made(text, short, rest), values)
         return _NOT_KNOWN
 
     def _joined(self, mark: str, parts: Sequence[Sequence[Word]]) -> Sequence[Word]:
@@ -184,6 +187,14 @@ class Values:
 
 def is_constant(node: ast.expr | None, *, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value == value
+
+
+def _made(text: str, method: str, given: Sequence[str]) -> str:
+    """What the method makes of texts. Raises ValueError for more than that."""
+    if method == "format" and _WIDE.search(text):
+        raise ValueError
+    made: str = getattr(text, method)(*given)
+    return made
 
 
 def _at_home(word: Word) -> Word:

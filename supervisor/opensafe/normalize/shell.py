@@ -142,6 +142,7 @@ class _Walk:
             self.collector.touches.variable(name, Word(value))
         self._scopes: list[Text] = []
         self._left = MAX_TEXT
+        self._room = 4 * MAX_TEXT
         self._steps = 0
         self._reads = _MAX_READS
 
@@ -198,6 +199,13 @@ class _Walk:
             self._trees[source], reads = _parse(source, self._reads)
             self._reads -= reads
         return self._trees[source]
+
+    def room(self, more: int) -> bool:
+        """Take from what known values may add: a variable that holds others twice doubles them."""
+        self._room -= more
+        if self._room < 0:
+            self.collector.doubt(f"values of variables of more than {4 * MAX_TEXT} characters")
+        return self._room >= 0
 
     def spend(self) -> bool:
         """Count one statement; loops over known values multiply them, so there is an end to it."""

@@ -70,6 +70,9 @@ class Scope(Protocol):
     def arguments(self) -> Sequence[Word] | None:
         """What `"$@"` stands for, where it is known."""
 
+    def room(self, more: int) -> bool:
+        """Whether words may be so many characters longer, all together, than what stands for them."""
+
     def nested(self, node: Node) -> None:
         """A command or process substitution was met."""
 

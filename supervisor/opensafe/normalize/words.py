@@ -10,6 +10,8 @@ from tree_sitter import Node
 from .expansions import arithmetic, counts, descend, expand, printed_name
 from .word import HOLE, NUMBER, TOLD, UNKNOWN, Scope, Word
 
+#: Characters of one word.
+_MAX_WORD: Final = 64 * 1024
 _MAX_BRACES: Final = 64
 _MAX_BRACED: Final = 256
 _MAX_BRACE_DEPTH: Final = 16
@@ -18,7 +20,7 @@ _MAX_BRACE_DEPTH: Final = 16
 class _Pieces:
     """The state of one word under construction."""
 
-    __slots__ = ("brace", "glob", "listed", "masked", "out", "split")
+    __slots__ = ("brace", "glob", "listed", "masked", "out", "size", "split")
 
     def __init__(self) -> None:
         self.out: list[str] = []
@@ -26,10 +28,14 @@ class _Pieces:
         self.glob = False
         self.brace = False
         self.split = False
+        self.size = 0
         self.listed: list[int] = []
 
     def put(self, text: str) -> None:
-        """Text in which no brace or comma means anything."""
+        """Text in which no brace or comma means anything. What does not fit is left out, which `size` tells."""
+        self.size += len(text)
+        if self.size > _MAX_WORD:
+            return
         self.out.append(text)
         self.masked.append(f"{_QUOTED}{text.translate(_MASK)}{_QUOTED}")
 
@@ -79,6 +85,12 @@ _ALL_ARGUMENTS: Final = frozenset({'"$@"', '"${@}"'})
 
 def read_words(node: Node, scope: Scope) -> list[Word]:
     """The words a node stands for: one, or several where braces multiply it."""
+    words = _words(node, scope)
+    grown = sum([len(word.text) for word in words]) - (node.end_byte - node.start_byte)
+    return words if grown <= 0 or scope.room(grown) else [UNKNOWN]
+
+
+def _words(node: Node, scope: Scope) -> list[Word]:
     kind = node.type
     if kind in ("word", "number"):
         text = scope.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
@@ -99,6 +111,9 @@ def read_words(node: Node, scope: Scope) -> list[Word]:
             return parts
     pieces = _Pieces()
     _piece(node, scope, pieces)
+    if pieces.size > _MAX_WORD:
+        scope.doubt(f"a word of more than {_MAX_WORD} characters")
+        return [UNKNOWN]
     text = pieces.text()
     if pieces.brace and _BRACES.search(source):
         several = pieces.several() if scope.is_bash else None

@@ -51,6 +51,34 @@ def test_an_argument_is_read_once(program: str, unit: str) -> None:
     assert many <= 6 * few + 5000
 
 
+def test_a_value_in_which_something_is_replaced_is_not_cut() -> None:
+    assert parse_shell(f'a=./{"x/" * 120}{"../" * 121}.git; rm "${{a//z/y}}"').opaque
+    assert parse_shell('a=./x/../.gzt; rm "${a//z/i}"').deletes == (("/workspace/.git", False),)
+
+
+_CHAIN = [*"abcdefghijklmnopqrstu"]
+
+
+@pytest.mark.parametrize("before", ["", "export ", "declare "])
+@pytest.mark.parametrize("value", ["{}{}{}{}", "$(echo {}{}{}{})", "${{a}}{}{}{}"])
+def test_values_that_hold_values_do_not_multiply(before: str, value: str) -> None:
+    def text(levels: int) -> str:
+        names = [f"${{{name}}}" for name in _CHAIN]
+        lines = [f"{before}{_CHAIN[at + 1]}={value.format(*[names[at]] * 4)};" for at in range(levels)]
+        return f"{before}a=abcdefgh;{''.join(lines)}rm {names[levels]}"
+
+    assert parse_shell(text(20)).opaque
+    assert not parse_shell(text(1)).opaque
+
+
+@pytest.mark.parametrize("use", ["$a", "$a ", "${a//x/yyyyyyyy}"])
+def test_many_uses_of_a_long_value_do_not_multiply(use: str) -> None:
+    parsed = parse_shell(f"a={'x' * 20_000}; rm {use * 5_000}")
+    assert parsed.opaque
+    assert sum(len(word or "") for command in parsed.commands for word in command.argv) <= 8 * 64 * 1024
+    assert not parse_shell(f"a=x; rm {use * 5}").opaque
+
+
 @pytest.mark.parametrize("value", ["{}", "{} + 'x'", "os.path.join({})"])
 def test_names_that_stand_for_names_do_not_multiply(value: str) -> None:
     def program(levels: int) -> str:

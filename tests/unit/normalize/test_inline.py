@@ -100,6 +100,23 @@ def test_a_list_that_is_not_read_whole_is_not_taken_for_whole(items):
     assert ([path for path, _ in twin.deletes], twin.reasons) == ([f"/workspace/{name}" for name in many[1:]], ())
 
 
+@pytest.mark.parametrize(
+    ("path", "wide"),
+    [
+        ("'%s.txt' % 'a'", "'%99999s.txt' % 'a'"),
+        ("'{}.txt'.format('a')", "'{:>99999}'.format('a')"),
+        ("'{}-2024.txt'.format('a')", "'{:>{}}'.format('a', '99999')"),
+        ("f'{'a'}.txt'", "f'{'a':>99999}'"),
+        ("f'{'a'}.txt'", "f'{'.gitX':.4}'"),
+        ("f'{'a'}.txt'", "f'{'a'!r}'"),
+    ],
+)
+def test_a_format_gives_a_path_but_not_one_that_it_makes_wide_or_cuts(path, wide):
+    code = "python3 <<'E'\nimport os\nos.remove({})\nE\n"
+    assert not parse_shell(code.format(path.replace("f'{'a'}", 'f\'{"a"}'))).opaque
+    assert parse_shell(code.format(wide.replace("f'{'", "f'{\"").replace("':", '":').replace("'!", '"!'))).opaque
+
+
 def test_a_path_that_is_put_together_is_not_cut():
     half = "./" * 450
     assert parse_shell(f"python3 -c \"import os; os.remove('{half}' + '{half}' + '.git')\"").opaque
