@@ -18,12 +18,25 @@ CLASSES: Final = (
     "application/application_lifecycle",
     "discovery/device_config_state_change",
     "findings/detection_finding",
+    "network/dns_activity",
+    "network/network_activity",
     "system/process_activity",
 )
+FORMS: Final = ("regex", "range", "max_len")
 OBJECTS: Final = (
-    *("actor", "api", "application", "authorization", "container", "device", "finding_info", "fingerprint", "metadata"),
-    *("network_endpoint", "policy", "process", "product", "request", "resource_details", "response", "service"),
-    *("session", "span", "trace", "user"),
+    *(
+        "actor",
+        "api",
+        "application",
+        "authorization",
+        "container",
+        "device",
+        "dns_query",
+        "finding_info",
+        "fingerprint",
+    ),
+    *("firewall_rule", "metadata", "network_connection_info", "network_endpoint", "network_traffic", "policy"),
+    *("process", "product", "request", "resource_details", "response", "service", "session", "span", "trace", "user"),
 )
 
 
@@ -37,6 +50,7 @@ def main(checkout: pathlib.Path) -> None:
         "license": "Apache-2.0; copyright OCSF a Series of LF Projects, LLC",
         "version": schema.version,
         "types": schema.types(),
+        "forms": schema.forms(),
         "classes": {str(one["class_uid"]): one for one in map(schema.event, CLASSES)},
         "objects": {name: schema.thing(f"objects/{name}") for name in OBJECTS},
     }
@@ -59,6 +73,12 @@ class _Schema:
         """Each type's base type."""
         types = self._dictionary["types"]["attributes"]
         return {name: one.get("type", name) for name, one in types.items()}
+
+    def forms(self) -> dict[str, dict[str, Any]]:
+        """What a value of a type must look like beside its base type, of the types that say so."""
+        types = self._dictionary["types"]["attributes"]
+        limits = {name: {key: one[key] for key in FORMS if key in one} for name, one in types.items()}
+        return {name: one for name, one in limits.items() if one}
 
     def event(self, name: str) -> dict[str, Any]:
         """One event class."""

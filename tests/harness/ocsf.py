@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 SCHEMA = json.loads((pathlib.Path(__file__).parent / "ocsf-1.8.0.json").read_text())
 PLAIN = {
@@ -56,6 +57,15 @@ def _faults_of(definition, value, profiles, where, known=()):
         yield f"{where} has none of {some}"
 
 
+def _has_form(form, value):
+    text = str(value)
+    return (
+        re.search(form.get("regex", ""), text) is not None
+        and len(text) <= form.get("max_len", len(text))
+        and ("range" not in form or form["range"][0] <= value <= form["range"][1])
+    )
+
+
 def _value_faults(attribute, value, profiles, where):
     kind = attribute["type"]
     if kind == "object":  # of no form, such as `unmapped`
@@ -63,6 +73,8 @@ def _value_faults(attribute, value, profiles, where):
     if kind in SCHEMA["types"]:
         if not PLAIN[SCHEMA["types"][kind]](value):
             yield f"{where} is no {kind}: {value!r}"
+        elif not _has_form(SCHEMA["forms"].get(kind, {}), value):
+            yield f"{where} has not the form of a {kind}: {value!r}"
         elif attribute["enum"] and str(value) not in attribute["enum"]:
             yield f"{where} is none of the enumeration: {value!r}"
     elif kind not in SCHEMA["objects"]:

@@ -66,9 +66,29 @@ def _extension(event: Event) -> dict[str, str | int]:
     for number, (label, value) in enumerate(labelled, start=1):
         if value:
             found |= {f"cs{number}Label": label, f"cs{number}": value}
+    if "connection_info" in event:
+        found |= _connection(event)
     if "exit_code" in event:
         found |= {"cn1Label": "exit code", "cn1": event["exit_code"]}
     return found
+
+
+def _connection(event: Event) -> dict[str, str | int]:
+    source, target, traffic = event["src_endpoint"], event["dst_endpoint"], event.get("traffic", {})
+    return {
+        "shost": source.get("uid", ""),
+        "dhost": target.get("hostname", "") or event.get("query", {}).get("hostname", ""),
+        "dst": target.get("ip", ""),
+        "dpt": target.get("port", ""),
+        "proto": event["connection_info"].get("protocol_name", "").upper(),
+        "app": event["unmapped"].get("layer", ""),
+        "requestMethod": event["unmapped"].get("method", ""),
+        "out": traffic.get("bytes_out", ""),
+        "in": traffic.get("bytes_in", ""),
+        "start": event.get("start_time", ""),
+        "end": event.get("end_time", ""),
+        "cnt": event["count"],
+    }
 
 
 def _header(text: str) -> str:

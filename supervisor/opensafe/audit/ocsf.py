@@ -3,6 +3,8 @@
     6003 API Activity           a request: verdict, refusal, review, ban, session, sandbox, usage; a call that never ran
     1007 Process Activity       a call that ran, when it ended
     2004 Detection Finding      what the monitor saw and ended; a log that is not intact
+    4001 Network Activity       a connection that was let out, refused, ended or cut (ocsf_network.py)
+    4003 DNS Activity           a name that a sandbox asked for
     5019 Device Config Change   a bundle in force, or refused
     6002 Application Lifecycle  the daemon's start and stop
 
@@ -20,6 +22,7 @@ from opensafe.model.outcome import NEVER_EXECUTED, OutcomeKind
 from opensafe.model.records import (
     BanRecord,
     BundleRecord,
+    ConnectionRecord,
     DaemonRecord,
     DecisionRecord,
     OutcomeRecord,
@@ -32,6 +35,7 @@ from opensafe.model.records import (
 )
 
 from .ocsf_event import (
+    CONTROL,
     CREATE,
     CRITICAL,
     DELETE,
@@ -55,6 +59,7 @@ from .ocsf_event import (
     request,
     resource,
 )
+from .ocsf_network import connection
 
 _ACTIVITIES: Final = {
     **dict.fromkeys(("Read", "List", "Stat", "Watch", "Download"), READ),
@@ -68,8 +73,7 @@ _START: Final = 3
 _STOP: Final = 4
 _SEVERITIES: Final = {kind: number for number, kind in enumerate(Severity, start=INFORMATIONAL)}
 
-#: Attributes of the profile security_control.
-_CONTROL: Final = "security_control"
+#: Attributes of the profile CONTROL.
 _ALLOWED: Event = {"action_id": 1, "disposition_id": 1}
 _APPROVED: Event = {"action_id": 1, "disposition_id": 8}
 _BLOCKED: Event = {"action_id": 2, "disposition_id": 2}
@@ -100,7 +104,7 @@ class Mapper:
         self._open: OrderedDict[str, _Call] = OrderedDict()
 
     def event(self, record: Record, place: Place) -> Event | None:
-        """The event of a record, None where OCSF has no class (candidate, shadow, connection, torn, removed bundle)."""
+        """The event of a record, None where OCSF has no class (candidate, shadow, torn, removed bundle)."""
         match record:
             case DecisionRecord(purpose="runtime"):
                 return _violation(record, place)
@@ -120,6 +124,8 @@ class Mapper:
                 return _sandbox(record, place)
             case UsageRecord():
                 return _usage(record, place)
+            case ConnectionRecord():
+                return connection(record, place)
             case DaemonRecord():
                 return _daemon(record, place)
             case BundleRecord(state="activated" | "refused"):
@@ -135,7 +141,7 @@ class Mapper:
         activity = CREATE if record.purpose == "sandbox" else _ACTIVITIES.get(call.tool, OTHER)
         made = request(record.time_us, place, activity, operation, record.principal, record.session_id)
         made["api"]["request"] = {"uid": record.call_id or record.decision_id, "data": call.arguments}
-        extend(made, _CONTROL, _judged(record))
+        extend(made, CONTROL, _judged(record))
         denied = action is Action.BLOCK and record.purpose != "query"
         made["severity_id"] = _severity(record) if denied else INFORMATIONAL
         made |= {"status_id": FAILURE if denied else SUCCESS, "message": f"{operation}: {_verdict(record)}"}
@@ -176,7 +182,7 @@ def broken(place: Place, why: str, time_us: int) -> Event:
     """The finding that ends an export: the record at `place` is not the one that was written."""
     made = event(2004, CREATE, time_us, place)
     made |= {"severity_id": CRITICAL, "is_alert": True, "message": "The audit log is not intact"}
-    extend(made, _CONTROL, _OBSERVED)
+    extend(made, CONTROL, _OBSERVED)
     made["finding_info"] = {
         "uid": f"chain_broken/{place.index}",
         "title": "Audit log not intact",
@@ -209,7 +215,7 @@ def _run(record: OutcomeRecord, call: _Call, place: Place) -> Event:
 
 def _violation(record: DecisionRecord, place: Place) -> Event:
     made = event(2004, CREATE, record.time_us, place)
-    extend(made, _CONTROL, _judged(record))
+    extend(made, CONTROL, _judged(record))
     seen = record.input.runtime
     made |= {"severity_id": max(_severity(record), HIGH), "is_alert": True}
     made["message"] = f"A running program was ended: {_verdict(record)}"
@@ -228,7 +234,7 @@ def _violation(record: DecisionRecord, place: Place) -> Event:
 def _refusal(record: RefusalRecord, place: Place) -> Event:
     operation, activity = record.tool or record.request or "Call", _ACTIVITIES.get(record.tool, OTHER)
     made = request(record.time_us, place, activity, operation, record.principal, record.session_id)
-    extend(made, _CONTROL, _UNAUTHORIZED if record.reason == "NOT_PERMITTED" else _REJECTED)
+    extend(made, CONTROL, _UNAUTHORIZED if record.reason == "NOT_PERMITTED" else _REJECTED)
     made |= {"status_id": FAILURE, "status_code": record.reason, "status_detail": record.message}
     made |= {"severity_id": MEDIUM, "count": record.count, "message": f"{operation}: refused, {record.reason}"}
     correlate(made, record.call_id)
@@ -238,7 +244,7 @@ def _refusal(record: RefusalRecord, place: Place) -> Event:
 def _review(record: ReviewRecord, place: Place) -> Event:
     made = request(record.time_us, place, UPDATE, f"Review.{record.state}", record.decided_by, record.session_id)
     if control := {"approved": _APPROVED, "rejected": _REJECTED}.get(record.state):
-        extend(made, _CONTROL, control)
+        extend(made, CONTROL, control)
     made |= {"status_id": SUCCESS, "message": f"Review {record.state}"}
     made["resources"] = [resource("review", record.review_id)]
     if record.reason:

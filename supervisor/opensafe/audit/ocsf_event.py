@@ -9,6 +9,8 @@ VERSION: Final = "1.8.0"
 _CLASSES: Final = {
     1007: ("Process Activity", "System Activity"),
     2004: ("Detection Finding", "Findings"),
+    4001: ("Network Activity", "Network Activity"),
+    4003: ("DNS Activity", "Network Activity"),
     5019: ("Device Config State Change", "Discovery"),
     6002: ("Application Lifecycle", "Application Activity"),
     6003: ("API Activity", "Application Activity"),
@@ -16,6 +18,8 @@ _CLASSES: Final = {
 
 CREATE, READ, UPDATE, DELETE, OTHER = 1, 2, 3, 4, 99
 SUCCESS, FAILURE = 1, 2
+#: The profile of verdicts.
+CONTROL: Final = "security_control"
 INFORMATIONAL, MEDIUM, HIGH, CRITICAL = 1, 3, 4, 5
 
 Event = dict[str, Any]

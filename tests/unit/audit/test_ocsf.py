@@ -17,6 +17,7 @@ from opensafe.model.usage import Usage
 from tests.harness import ocsf as schema
 from tests.harness.records import BUNDLE, TIME_US, decision
 
+HOSTILE = "a|b=c\\d\r\ne\x00\u2028=\n|"
 PLACE = Place(index=7, leaf="ab" * 32, prev="cd" * 32, chain="opensafe/0123", signed=9, version="1.2.3")
 
 
@@ -68,6 +69,20 @@ REFUSAL = records.RefusalRecord(
     message="no such tool",
     count=3,
 )
+
+
+def connection(state, layer="tls", **more):
+    called = {"sandbox_id": "sb-1", "call_id": "call-1", "session_id": "ses-1", "principal": "agent", "port": 443}
+    return records.ConnectionRecord(
+        **{"time_us": TIME_US, "state": state, "layer": layer, "name": "docs.python.org", **called, **more}
+    )
+
+
+PACKET = connection(
+    "refused", "packet", name="", address="8.8.8.8", port=25, protocol="tcp", rules=("gateway.port.closed",), count=7
+)
+DNS = connection("refused", "dns", name="data.denied.test", port=None, rules=("egress.domain.allowlist",), reason="no")
+ENDED = connection("ended", "http", port=80, sent=10, received=32, begun_us=TIME_US - 5_000_000, method="GET")
 #: Record, class, activity, and what else its event has.
 MAPPED = [
     (decision(), 6003, 99, {"action_id": 1, "disposition_id": 1, "status_id": 1, "severity_id": 1}),
@@ -113,11 +128,22 @@ MAPPED = [
     ),
     (records.DaemonRecord(time_us=TIME_US, state="started", version="1.2.3", bundles={}), 6002, 3, {}),
     (records.DaemonRecord(time_us=TIME_US, state="stopped", version="1.2.3", bundles={}), 6002, 4, {}),
+    (connection("allowed", rules=("egress.allow",), revision="r1"), 4001, 1, {"action_id": 1, "status_id": 1}),
+    (connection("refused", rules=("egress.x",), reason="no"), 4001, 5, {"action_id": 2, "severity_id": 3}),
+    (ENDED, 4001, 2, {"duration": 5000, "traffic": {"bytes_out": 10, "bytes_in": 32, "bytes": 42}}),
+    (connection("cut", sent=1), 4001, 3, {"action_id": 1, "disposition_id": 21, "severity_id": 1}),
+    (connection("cut", sent=1, rules=("egress.bytes.budget",)), 4001, 3, {"action_id": 2, "severity_id": 3}),
+    (connection("allowed", "tcp", name="db.test", port=5432), 4001, 1, {}),
+    (PACKET, 4001, 5, {"action_id": 2, "disposition_id": 2, "count": 7, "status_id": 2}),
+    (connection("refused", "packet", name="", port=None, protocol="132"), 4001, 5, {}),
+    (connection("refused", "", name="", port=None, sandbox_id="", principal="", session_id=""), 4001, 5, {}),
+    (connection("allowed", "dns", port=None), 4003, 6, {"rcode_id": 0, "status_id": 1, "action_id": 1}),
+    (DNS, 4003, 6, {"rcode_id": 3, "action_id": 2, "status_detail": "no", "query": {"hostname": "data.denied.test"}}),
+    (connection("refused", "dns", sandbox_id=""), 4003, 6, {"rcode_id": None}),
     (bundle("activated", number=3, revision="r1", key="00"), 5019, 1, {"state_id": 2, "status_id": 1}),
     (bundle("refused", reason="signature"), 5019, 1, {"state_id": 99, "status_id": 2, "status_detail": "signature"}),
 ]
-CONNECTION = records.ConnectionRecord(time_us=TIME_US, state="allowed", layer="tls", name="docs.python.org", port=443)
-UNMAPPED = [CANDIDATE, SHADOW, CONNECTION, bundle("removed"), records.TornRecord(fragment_sha256="00")]
+UNMAPPED = [CANDIDATE, SHADOW, bundle("removed"), records.TornRecord(fragment_sha256="00")]
 
 
 def event_of(record, place=PLACE, before=()):
@@ -180,6 +206,46 @@ def test_a_verdict_names_its_rules_and_bundle():
     assert event["message"] == "Bash: block (command.network)"
 
 
+def test_a_connection_leads_to_its_sandbox_call_and_rules():
+    event = event_of(PACKET)
+    assert event["src_endpoint"] == {"uid": "sb-1", "type_id": 6}
+    assert event["dst_endpoint"] == {"ip": "8.8.8.8", "port": 25}
+    assert event["connection_info"] == {
+        "direction_id": 2,
+        "protocol_name": "tcp",
+        "protocol_num": 6,
+        "protocol_ver_id": 4,
+    }
+    assert event["firewall_rule"] == {"uid": "gateway.port.closed", "type": "packet"}
+    assert (event["actor"]["user"], event["actor"]["session"]) == ({"name": "agent"}, {"uid": "ses-1"})
+    assert event["metadata"]["correlation_uid"] == "call-1"
+    assert event["message"] == "packet 8.8.8.8:25: refused (gateway.port.closed)"
+    allowed = event_of(connection("allowed", rules=("egress.allow",), revision="r1", address="nowhere"))
+    assert allowed["policy"] == {"name": "opensafe/gate/egress", "version": "r1", "is_applied": True}
+    assert allowed["authorizations"] == [{"decision": "allow", "policy": {"uid": "egress.allow"}}]
+    assert allowed["dst_endpoint"] == {"hostname": "docs.python.org", "port": 443}
+
+
+def test_a_connection_has_cefs_own_keys():
+    _, extension = parsed(cef.line(event_of(ENDED)))
+    wanted = {"shost": "sb-1", "dhost": "docs.python.org", "dpt": "80", "proto": "TCP", "app": "http", "out": "10"}
+    wanted |= {"in": "32", "requestMethod": "GET", "cnt": "1", "suser": "agent", "end": str(TIME_US // 1000)}
+    assert {key: extension.get(key) for key in wanted} == wanted
+    _, extension = parsed(cef.line(event_of(DNS)))
+    assert (extension["dhost"], extension["dpt"], extension["app"]) == ("data.denied.test", "53", "dns")
+    _, extension = parsed(cef.line(event_of(PACKET)))
+    assert (extension["dst"], extension["act"], extension["cnt"]) == ("8.8.8.8", "denied", "7")
+
+
+@pytest.mark.parametrize("layer", ["dns", "tls", "packet", HOSTILE])
+def test_what_a_guest_and_the_helper_write_about_a_connection_breaks_no_event(layer):
+    texts = dict.fromkeys(("name", "address", "method", "reason", "protocol", "sandbox_id"), HOSTILE)
+    event = event_of(connection("refused", layer, port=1 << 20, rules=(HOSTILE,), **texts))
+    assert schema.faults(event) == []
+    assert schema.faults(event_of(connection("refused", "packet", protocol="9" * 400))) == []
+    assert len(cef.line(event).splitlines()) == 1
+
+
 def test_a_broken_log_is_a_critical_finding():
     event = ocsf.broken(PLACE, "carries index 9", TIME_US)
     assert schema.faults(event) == []
@@ -200,6 +266,8 @@ def test_a_broken_log_is_a_critical_finding():
         lambda event: event["actor"].clear(),
         lambda event: event.update(resources={}),
         lambda event: event["policy"].update(is_applied="yes"),
+        lambda event: event["src_endpoint"].update(ip="nowhere"),
+        lambda event: event["src_endpoint"].update(port=1 << 16),
     ],
 )
 def test_the_schema_refuses_what_it_has_no_place_for(change):
@@ -208,7 +276,6 @@ def test_the_schema_refuses_what_it_has_no_place_for(change):
     assert schema.faults(event) != []
 
 
-HOSTILE = "a|b=c\\d\r\ne\x00\u2028=\n|"
 HEADER = re.compile(7 * r"((?:\\[\\|]|[^\\|])*)\|")
 EXTENSION = re.compile(r"(\w+)=((?:\\[\\=rn]|[^\\=\r\n])*?)(?=\s\w+=|$)")
 
