@@ -60,6 +60,8 @@ class Connection:
     """One accepted TCP connection."""
 
     def __init__(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
+        # As servers do; asyncio can't tell that it is TCP.
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = accepted
         self.source = _text(peer)
         local = accepted.getsockname()
