@@ -115,7 +115,8 @@ class AuditSettings(_Section, frozen=True):
 class EgressSettings(_Section, frozen=True):
     """The way out of sandboxes (docs/egress.md); without `enabled` there is none. `user` owns Envoy.
 
-    links: IPv4 network out of which each sandbox gets a /31. uplink: the /30 between host and gateway. resolvers: whom
+    links: IPv4 network out of which each sandbox gets a /31. uplink: the /30 between host and gateway. synthetic: of
+    addresses that stand for the names of listed endpoints, and that nobody else may have. resolvers: whom
     allowed names are asked of, an IPv4 address with or without a port; none: those of /etc/resolv.conf. vetted_also:
     networks whose addresses names may have beside global ones, for a site's own servers.
     """
@@ -124,6 +125,7 @@ class EgressSettings(_Section, frozen=True):
     user: str = "opensafe-egress"
     links: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/([89]|1\d|2[0-8])$")] = "10.201.0.0/16"
     uplink: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/30$")] = "10.202.0.0/30"
+    synthetic: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/(1[6-9]|2[0-8])$")] = "10.203.0.0/22"
     resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
     vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
 
@@ -211,6 +213,7 @@ def _check_networks(path: pathlib.Path, settings: EgressSettings) -> None:
     for key, texts in (
         ("links", (settings.links,)),
         ("uplink", (settings.uplink,)),
+        ("synthetic", (settings.synthetic,)),
         ("vetted_also", settings.vetted_also),
     ):
         for text in texts:
@@ -227,3 +230,12 @@ def _check_networks(path: pathlib.Path, settings: EgressSettings) -> None:
                     limit=", ".join(str(never) for never in NEVER_VETTED),
                     remedy="Leave out loopback, link-local and multicast networks.",
                 )
+    own = {key: ipaddress.IPv4Network(getattr(settings, key)) for key in ("links", "uplink", "synthetic")}
+    for key in ("links", "uplink"):
+        if own["synthetic"].overlaps(own[key]):
+            raise ConfigError(
+                f"{path}: egress.synthetic overlaps egress.{key}",
+                value=str(own["synthetic"]),
+                limit=str(own[key]),
+                remedy="Name a network that nothing else on this host uses.",
+            )

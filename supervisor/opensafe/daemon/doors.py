@@ -54,7 +54,7 @@ class Doors:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Unavailable: the warden is gone."""
-        opened, (udp, tcp, own) = await self._warden.open_gateway()
+        opened, (udp, tcp, own, listed) = await self._warden.open_gateway()
         networks = [ipaddress.IPv4Network(one) for one in opened.networks]
         responder = Responder(self._judge, udp, tcp, session=self._session_at, refused=self._accounting.refused)
         resolver = Resolver(
@@ -65,6 +65,7 @@ class Doors:
             fit=lambda address: public(address) or _within(address, networks),
             refused=self._unresolved,
         )
+        listed.close()
         path = pathlib.Path(opened.authz)
         authorizer = Authorizer(
             path, self._judge, self._connections, self._accounting, self._call_at, gid=path.parent.stat().st_gid

@@ -180,7 +180,7 @@ class WardenClient:
         return _expect(await self.call(request), protocol.BreachFound)
 
     async def open_gateway(self) -> tuple[protocol.GatewayOpened, tuple[socket.socket, ...]]:
-        """The gateway's sockets, the caller's to close: guests' DNS by UDP and TCP, Envoy's DNS.
+        """The gateway's sockets, the caller's to close: guests' DNS by UDP and TCP, Envoy's DNS, listed endpoints'.
 
         Raises NotFound where there is no way out, Unavailable.
         """
@@ -195,6 +195,24 @@ class WardenClient:
     async def vet(self, addresses: Sequence[str], seconds: int) -> None:
         """Let Envoy dial these addresses for so long. Raises InvalidArgument where one is not global."""
         await self.call(protocol.Vet(request=self.next_request(), addresses=tuple(addresses), seconds=seconds))
+
+    async def list_endpoints(self, endpoints: Sequence[tuple[str, int]]) -> None:
+        """Have these pairs of synthetic address and port lead here, and no others. Raises InvalidArgument."""
+        await self.call(protocol.ListEndpoints(request=self.next_request(), endpoints=tuple(endpoints)))
+
+    async def dial(self, address: str, port: int) -> socket.socket:
+        """A socket, the caller's to close, that can be connected to this. Raises InvalidArgument, Unavailable."""
+        request = protocol.Dial(request=self.next_request(), address=address, port=port)
+        try:
+            _expect(await self.call(request), protocol.Dialling)
+        except BaseException:  # cancelled, for one, after the answer had come
+            wire.close_all(self._passed.pop(request.request, ()))
+            raise
+        passed = self._passed.pop(request.request, ())
+        if len(passed) != 1:
+            wire.close_all(passed)
+            raise errors.Unavailable("the warden passed no socket, or there was no room for one")
+        return socket.socket(fileno=passed[0])
 
     async def cut(self, address: str, port: int | None = None) -> None:
         """End the connections that a sandbox's address has to the gateway, or the one from this port."""

@@ -17,6 +17,8 @@ Why each operation is safe to offer to a front under an attacker's control:
 - NextStep  (helper) hears what the front asked and answers it.
 - OpenGateway  (helper) hands over the sockets on which guests' and Envoy's questions and connections arrive.
 - Vet  (helper) lets Envoy dial addresses, and takes only global ones; that of a name nobody was granted serves nobody.
+- ListEndpoints, Dial  (helper) lead synthetic addresses to the helper, and hand over a socket that the kernel lets go
+  to global addresses on listed ports, as for Envoy on 80 and 443.
 - Cut  (helper) ends connections of sandboxes, and of nobody else.
 - Report  (helper) tells of connections what the front puts on record; NextConnections hears it.
 - LookOut  asks the helper what sandboxes have open and have used; NextLook (helper) hears it and answers.
@@ -48,6 +50,7 @@ REFUSES: Final = 78
 Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 Id = Annotated[str, msgspec.Meta(pattern=r"^(sb|exec)-[0-9a-f]{20}$")]
 Address = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}$")]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=True):
@@ -203,11 +206,24 @@ class Vet(_Message, frozen=True):
     seconds: Annotated[int, msgspec.Meta(ge=1, le=3600)]
 
 
+class ListEndpoints(_Message, frozen=True):
+    """Lead these pairs of synthetic address and port to the helper, and no others. Answer: Done; InvalidArgument."""
+
+    endpoints: Annotated[tuple[tuple[Address, Port], ...], msgspec.Meta(max_length=4096)]
+
+
+class Dial(_Message, frozen=True):
+    """Make a socket that can be connected to this. Answer: Dialling; InvalidArgument where it must not be dialled."""
+
+    address: Address
+    port: Port
+
+
 class Cut(_Message, frozen=True):
     """End the connections that a sandbox's address has to the gateway, or the one from this port. Answer: Done."""
 
     address: Address
-    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+    port: Port | None = None
 
 
 class Report(_Message, frozen=True):
@@ -242,7 +258,7 @@ class NextLook(_Message, frozen=True):
 
 
 #: What there is only where sandboxes have a way out.
-OfWayOut = OpenGateway | Vet | Cut | Report | NextConnections | LookOut | NextLook
+OfWayOut = OpenGateway | Vet | ListEndpoints | Dial | Cut | Report | NextConnections | LookOut | NextLook
 Request = (
     CreateSandbox
     | FindImage
@@ -445,13 +461,17 @@ class BundleStep(_Message, frozen=True):
 
 
 class GatewayOpened(_Message, frozen=True):
-    """Descriptors: guests' DNS by UDP and by TCP, Envoy's DNS. authz: path of the socket on which Envoy asks.
+    """Descriptors: guests' DNS by UDP and by TCP, Envoy's DNS, listed endpoints. authz: socket on which Envoy asks.
 
     networks: IPv4 networks that count as global beside those that are. credentials: with their secrets.
     """
 
     authz: str
     networks: tuple[str, ...] = ()
+
+
+class Dialling(_Message, frozen=True):
+    """Descriptor: the socket, not connected."""
 
 
 class ConnectionsTold(_Message, frozen=True):
@@ -478,7 +498,7 @@ class Sighted(_Message, frozen=True):
 
 
 #: Answers that descriptors come with.
-PASSING: Final = (SegmentBegun, GatewayOpened)
+PASSING: Final = (SegmentBegun, GatewayOpened, Dialling)
 
 
 class Failed(_Message, frozen=True):
@@ -507,6 +527,7 @@ Answer = (
     | BreachFound
     | BundleStep
     | GatewayOpened
+    | Dialling
     | ConnectionsTold
     | LookDue
     | Sighted

@@ -25,6 +25,8 @@ _encoder = msgspec.msgpack.Encoder()
 HELPER: Final = frozenset(
     {
         protocol.Cut,
+        protocol.Dial,
+        protocol.ListEndpoints,
         protocol.NextLook,
         protocol.NextStep,
         protocol.OpenGateway,
@@ -64,7 +66,7 @@ class Operations(Protocol):
     """What the requests do: warden.py."""
 
     def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
-        """The descriptors that go with the answer; they stay the warden's."""
+        """The descriptors that go with the answer, the caller's to close."""
 
     async def answer(self, request: protocol.Request, descriptors: list[int]) -> protocol.Answer:
         """The answer. Raises OpenSafeError. The descriptors stay the caller's."""
@@ -153,10 +155,16 @@ class Connection:
 
     async def _answer(self, answer: protocol.Answer) -> None:
         try:
-            await self._channel.send(_encoder.encode(answer), self._operations.passed(answer))
+            passed = self._operations.passed(answer)
+        except OSError:
+            answer, passed = _failed(answer.request, _no_descriptors()), ()
+        try:
+            await self._channel.send(_encoder.encode(answer), passed)
         except wire.ConnectionEndedError:
             # The reader sees the same and ends the connection.
             return
+        finally:
+            wire.close_all(passed)
 
 
 def _no_descriptors() -> LimitExceeded:

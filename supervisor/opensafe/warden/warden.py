@@ -128,7 +128,7 @@ class Warden:
     def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
         """See server.Operations."""
         if isinstance(answer, protocol.SegmentBegun):
-            return (self.audit,)
+            return (os.dup(self.audit),)
         return self._way_out.passed(answer) if self._way_out is not None else ()
 
     async def serve(self) -> None:
@@ -209,6 +209,8 @@ class Warden:
             case (
                 protocol.OpenGateway()
                 | protocol.Vet()
+                | protocol.ListEndpoints()
+                | protocol.Dial()
                 | protocol.Cut()
                 | protocol.Report()
                 | protocol.NextConnections()
@@ -495,7 +497,7 @@ class Warden:
             self._cut_all()
             self._bundles.mailbox.ended()
             if self._way_out is not None:
-                self._way_out.lookout.ended()
+                self._way_out.ended()
             await watching
             return
         await server.Connection(end, self, server.FRONT).run()

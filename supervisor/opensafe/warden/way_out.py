@@ -8,8 +8,10 @@ is gone, whose calls end.
 import asyncio
 import contextlib
 import logging
+import os
 import pathlib
 import pwd
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Final, Self
 
@@ -53,6 +55,8 @@ class WayOut:
         self.lookout = Lookout()
         self._running: asyncio.Task[None] | None = None
         self._passed = own.take_sockets()
+        #: Sockets of Dial that are not passed yet, by request.
+        self._made: dict[int, socket.socket] = {}
         self._cutting: set[asyncio.Task[None]] = set()
         self.connections = Connections()
         self._packets = Packets(self.connections.offer, own.link_by, origin, own.take_untold)
@@ -125,13 +129,26 @@ class WayOut:
         else:
             self._spawn(self._cut(link.guest)).add_done_callback(lambda _: then())
 
+    def ended(self) -> None:
+        """The helper is gone: nobody takes what a listed endpoint leads to, nor a socket that was made for it."""
+        self.lookout.ended()
+        for one in self._made.values():
+            one.close()
+        self._made.clear()
+        self._spawn(self._unlist())
+
     def cut_all(self) -> None:
         """End what is open on every link."""
         self._spawn(self._cut(None))
 
     def passed(self, answer: protocol.Answer) -> tuple[int, ...]:
-        """The sockets of GatewayOpened."""
-        return tuple(one.fileno() for one in self._passed) if isinstance(answer, protocol.GatewayOpened) else ()
+        """The sockets of GatewayOpened and Dialling, the caller's to close."""
+        if isinstance(answer, protocol.GatewayOpened):
+            return tuple(os.dup(one.fileno()) for one in self._passed)
+        if isinstance(answer, protocol.Dialling):
+            made = self._made.pop(answer.request, None)
+            return (made.detach(),) if made is not None else ()
+        return ()
 
     async def answer(self, request: protocol.OfWayOut) -> protocol.Answer:
         """What the helper and the front ask of it."""
@@ -145,6 +162,17 @@ class WayOut:
                     await self._gateway.vet(request.addresses, request.seconds)
                 except ValueError as error:
                     raise InvalidArgument(f"not to be dialled: {error}", value=request.addresses) from error
+            case protocol.ListEndpoints():
+                try:
+                    await self._gateway.endpoints.set(request.endpoints)
+                except ValueError as error:
+                    raise InvalidArgument(f"not to be listed: {error}") from error
+            case protocol.Dial():
+                try:
+                    self._made[number] = await self._gateway.endpoints.dial(request.address, request.port)
+                except ValueError as error:
+                    raise InvalidArgument(f"not to be dialled: {error}", value=request.address) from error
+                return protocol.Dialling(request=number)
             case protocol.Cut():
                 await self._gateway.cut(request.address, request.port)
             case protocol.Report():
@@ -170,6 +198,13 @@ class WayOut:
         else:
             if count:
                 _log.info("%d connections of %s were cut", count, guest or "all sandboxes")
+
+    async def _unlist(self) -> None:
+        try:
+            await self._gateway.endpoints.set(())
+        except (OSError, OpenSafeError) as error:
+            _log.error("endpoints stay listed, though nobody takes their connections: %s", error)
+        await self._cut(None)  # what came in between waits for the next helper
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -15,8 +15,8 @@ from typing import Final
 from .protocol import MAX_PACKET
 from .waiting import readable, settle
 
-#: stdin, stdout, stderr of Start; three sockets of GatewayOpened.
-MAX_DESCRIPTORS: Final = 3
+#: stdin, stdout, stderr of Start; four sockets of GatewayOpened.
+MAX_DESCRIPTORS: Final = 4
 _INT: Final = array.array("i").itemsize
 _SO_SNDBUFFORCE: Final = 32
 

@@ -7,6 +7,9 @@ can only be dropped. Refusals of IPv4 are told, those of each sandbox up to a ra
 The uplink carries what Envoy's user opens to vetted addresses, and answers to that. Nothing in the gateway opens
 anything to a guest, or to itself but Envoy its resolver.
 
+A synthetic address stands for a name (endpoints.py): its listed ports lead to the splice, 80 and 443 to Envoy. What the
+splice opens is known by a mark, and goes to vetted pairs of address and port.
+
 Questions for names are not tracked: a guest that changes its port each time would fill the kernel's table for all.
 """
 
@@ -31,6 +34,12 @@ _TOLD: Final = 20
 _TOLD_BURST: Final = 200
 #: Where Envoy asks, in the gateway.
 RESOLVER: Final = ("127.0.0.1", 5353)
+#: Where the splice listens, at all addresses of the gateway; nobody reaches it but by a listed pair.
+SPLICE: Final = 15432
+#: On sockets with which the splice dials. To set it takes a capability in the gateway's namespace.
+MARK: Final = 0x6F53
+#: Pairs of a synthetic address and a port.
+ENDPOINTS: Final = 4096
 _NFT: Final = "/usr/sbin/nft"
 _CONNECTIONS: Final = 512
 _VETTED: Final = 65536
@@ -46,6 +55,19 @@ table inet {TABLE} {{
     type ipv4_addr
     flags timeout
     size {_VETTED}
+  }}
+  set dialled {{
+    type ipv4_addr . inet_service
+    flags timeout
+    size {_VETTED}
+  }}
+  set names {{
+    type ipv4_addr
+    size {ENDPOINTS}
+  }}
+  set endpoints {{
+    type ipv4_addr . inet_service
+    size {ENDPOINTS}
   }}
   set open {{
     type ipv4_addr
@@ -77,6 +99,8 @@ table inet {TABLE} {{
     ct state established,related accept
     fib daddr . iif type local udp dport 53 accept
     fib daddr . iif type local tcp dport {{ 53, 80, 443 }} jump count
+    ip daddr @names tcp dport {{ 80, 443 }} jump count
+    ip daddr . tcp dport @endpoints jump count
     goto closed
   }}
   chain count {{
@@ -96,6 +120,11 @@ table inet {TABLE} {{
     meta l4proto tcp reject with tcp reset
     reject with icmp type port-unreachable
   }}
+  chain lead {{
+    type nat hook prerouting priority dstnat; policy accept;
+    iifname "g*" ip daddr @names tcp dport {{ 80, 443 }} redirect
+    iifname "g*" ip daddr . tcp dport @endpoints redirect to :{SPLICE}
+  }}
   chain input {{
     type filter hook input priority 0; policy drop;
     iifname "lo" accept
@@ -111,6 +140,7 @@ table inet {TABLE} {{
     oifname "g*" ct state untracked accept
     oifname "lo" meta skuid {envoy_uid} ip daddr {resolver} udp dport {port} accept
     oifname "{UPLINK}" meta skuid {envoy_uid} ip daddr @vetted tcp dport {{ 80, 443 }} accept
+    oifname "{UPLINK}" meta mark {MARK} ip daddr . tcp dport @dialled accept
     meta l4proto tcp reject with tcp reset
     reject with icmp type port-unreachable
   }}
@@ -164,9 +194,14 @@ table inet {host_table(instance)} {{
 
 def vetting(addresses: Sequence[str], seconds: int) -> str:
     """Add to the vetted ones, or begin their time anew: an element that is there keeps its old one."""
-    each = dict.fromkeys(str(ipaddress.IPv4Address(one)) for one in addresses)
+    return renewal("vetted", [str(ipaddress.IPv4Address(one)) for one in addresses], seconds)
+
+
+def renewal(name: str, elements: Sequence[str], seconds: int) -> str:
+    """The same of any set."""
+    each = dict.fromkeys(elements)
     listed, timed = ", ".join(each), ", ".join(f"{one} timeout {seconds:d}s" for one in each)
-    at = f"element inet {TABLE} vetted"
+    at = f"element inet {TABLE} {name}"
     return f"add {at} {{ {timed} }}\ndelete {at} {{ {listed} }}\nadd {at} {{ {timed} }}\n"
 
 

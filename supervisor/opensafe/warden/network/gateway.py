@@ -1,7 +1,7 @@
 """The gateway: a network namespace that forwards nothing, to which every sandbox with a way out is joined.
 
-In it are the sockets on which guests ask for names, and Envoy. A packet of a guest ends here; what goes on is opened by
-Envoy, to addresses that were vetted, over one veth to the host.
+In it are the sockets on which guests ask for names and reach listed endpoints, and Envoy. A packet of a guest ends
+here; what goes on is opened by Envoy or the splice, to what was vetted, over one veth to the host.
 """
 
 import ipaddress
@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 
 from ...config import NEVER_VETTED, EgressSettings
 from ...errors import HostUnsuitable, LimitExceeded
-from . import conntrack, destroy, firewall, links, namespaces, nflog
+from . import conntrack, destroy, endpoints, firewall, links, namespaces, nflog
 from .links import Link
 from .nflog import Refusal, Refusals
 from .ports import Port, open_port
@@ -31,9 +31,10 @@ class Gateway:
     def __init__(self, namespace: pathlib.Path, settings: EgressSettings, instance: str) -> None:
         self._namespace = namespace
         self._instance = instance
-        self._own = (ipaddress.IPv4Network(settings.links), ipaddress.IPv4Network(settings.uplink))
+        self._own = tuple(map(ipaddress.IPv4Network, (settings.links, settings.uplink, settings.synthetic)))
         self._also = tuple(ipaddress.IPv4Network(one) for one in settings.vetted_also)
         self._numbers = links.Numbers(settings.links)
+        self.endpoints = endpoints.Endpoints(namespace, settings.synthetic, self._check)
         self._sockets: tuple[socket.socket, ...] = ()
         self._links: dict[int, Link] = {}
         self._refusals: Refusals | None = None
@@ -69,7 +70,7 @@ class Gateway:
         await remove(self._namespace, self._instance)
 
     def take_sockets(self) -> tuple[socket.socket, ...]:
-        """Guests' DNS by UDP and by TCP, Envoy's DNS by UDP. They stay the gateway's."""
+        """Guests' DNS by UDP and by TCP, Envoy's DNS by UDP, the splice's listening one. They stay the gateway's."""
         return self._sockets
 
     async def attach(self, namespace: pathlib.Path) -> Link:
@@ -199,7 +200,7 @@ def _furnish(uplink: str, envoy_uid: int) -> tuple[socket.socket, ...]:
     tcp.listen(_BACKLOG)
     own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     own.bind(firewall.RESOLVER)
-    return udp, tcp, own
+    return udp, tcp, own, endpoints.listener()
 
 
 def _remove_link(link: Link) -> None:
