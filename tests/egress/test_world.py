@@ -1,6 +1,7 @@
 """The world itself: each server answers, and what happened is on record. No sandbox takes part."""
 
 import asyncio
+import os
 import pathlib
 import sys
 
@@ -40,6 +41,44 @@ async def test_web_servers_answer_a_name_and_record_it_as_it_was_sent(world, sch
         and event.source.startswith(f"{plan.PLAIN}:")
     )  # fmt: skip
     assert request.data == b"GET /hello HTTP/1.1"
+
+
+async def test_a_connection_that_the_server_ends_leaves_nothing_to_the_next(world):
+    closing = ("-4", "-H", "Connection: close")
+    for scheme in ("https", "http") * 3:
+        assert await curl(world, *closing, f"{scheme}://allowed.test/hello") == b"hello from the world\n"
+
+
+async def test_a_reading_tells_what_passed_since_the_last_one_also_of_a_long_flow(world, tmp_path):
+    program = (
+        "import socket, sys\n"
+        "with socket.create_connection((sys.argv[1], 6379)) as peer:\n"
+        "    for _ in range(50):\n"
+        "        peer.sendall(b'one')\n"
+        "    peer.sendall(b'ready')\n"
+        "    open(sys.argv[2]).read()\n"
+        "    peer.sendall(b'two')\n"
+    )
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+
+    read = len((await world.packets()).packets)
+
+    async def sent():
+        nonlocal read
+        packets = (await world.packets()).packets[read:]
+        read += len(packets)
+        return [packet.tells for packet in packets if packet.port == 6379]
+
+    client = asyncio.create_task(python(world, program, plan.DENIED, str(gate)))
+    await world.until(lambda event: event.target == f"{plan.DENIED}:6379" and b"ready" in event.data)
+    first = await sent()
+    assert first[0]  # its SYN
+    assert not first[1]  # an acknowledgement
+    await asyncio.to_thread(gate.write_text, "go")
+    await client
+    await world.until(lambda event: event.target == f"{plan.DENIED}:6379" and event.kind is Kind.CLOSED)
+    assert (await sent())[0]
 
 
 async def test_the_name_of_a_handshake_is_on_record_also_where_the_client_gives_up(world):

@@ -1,7 +1,8 @@
 """Every packet at the world's links, whether or not a server listens: a packet that was sent leaves no doubt.
 
-Of each flow the first packets are kept and the rest is counted, so that bulk data leaves room. Where there is no room
-left, or the kernel had to drop, the capture says that it is not whole.
+Of each flow the first packets since the last reading are kept and the rest is counted, so that bulk data leaves room,
+and yet each reading tells what still passed since the one before. Where there is no room left, or the kernel had to
+drop, the capture says that it is not whole.
 """
 
 import asyncio
@@ -39,6 +40,7 @@ class Capturing:
             self._drain(name)
             told = self._sockets[name].getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
             self._lost += struct.unpack("II", told)[1]  # asking sets it back to zero
+        self._flows.clear()
         return Capture(packets=tuple(self._packets), seen=self._seen, lost=self._lost)
 
     def _open(self, name: str) -> socket.socket:

@@ -20,6 +20,9 @@ _IPV6: Final = 0x86DD
 _ARP: Final = 0x0806
 _WITH_PORTS: Final = {6: "tcp", 17: "udp", 132: "sctp"}
 _OTHERS: Final = {1: "icmp", 58: "icmpv6"}
+_SYN: Final = 2
+#: Multicast and addresses of one link (RFC 4291, section 2.4).
+_NEIGHBOURS: Final = ("ff02:", "fe80:")
 
 
 class Kind(enum.StrEnum):
@@ -85,9 +88,22 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     head: bytes = b""
 
+    @property
+    def tells(self) -> bool:
+        """Whether it opens something or carries a byte.
+
+        What remains kernels send by themselves: ends and acknowledgements of TCP, the search for neighbours.
+        """
+        if self.protocol == "tcp" and self.port:
+            return bool(self.flags & _SYN) or _carried(self.head) > 0
+        return self.protocol != "arp" and not (self.protocol == "icmpv6" and self.target.startswith(_NEIGHBOURS))
+
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
-    """The packets so far, of each flow the first ones. seen: how many passed. lost: how many are not accounted for."""
+    """The packets so far, of each flow the first ones since each reading.
+
+    seen: how many passed. lost: how many are not accounted for.
+    """
 
     packets: tuple[Packet, ...]
     seen: int
@@ -120,6 +136,16 @@ def dissect(frame: bytes, size: int, *, link: str, outgoing: bool) -> Packet:
         size=size,
         head=head,
     )
+
+
+def _carried(frame: bytes) -> int:
+    """Bytes in a TCP segment whose frame begins so (RFC 9293, section 3.1); one of a header cut short counts as one."""
+    ip = frame[_ETHERNET:]
+    if ip[0] >> 4 == 4:
+        header, length = (ip[0] & 15) * 4, int.from_bytes(ip[2:4], "big")
+    else:
+        header, length = 40, 40 + int.from_bytes(ip[4:6], "big")
+    return length - header - (ip[header + 12] >> 4) * 4 if len(ip) > header + 12 else 1
 
 
 def _network(frame: bytes) -> tuple[str, str, str, bytes]:

@@ -21,7 +21,7 @@ from typing import Final, SupportsIndex
 
 from opensafe.warden import kernel
 
-from . import control, plan, site, web
+from . import control, plan, proxy, site, web
 from .authority import Authority
 from .capture import Capturing
 from .events import DATA_MAX, Event, Kind
@@ -68,6 +68,7 @@ class Connection:
         self.port = int(local[1])
         self.target = _text(local)
         self._received = 0
+        self._owned = self._secured = False
         self.reader = _Reader(self._data)
         self.writer: asyncio.StreamWriter
 
@@ -89,14 +90,21 @@ class Connection:
         """Make reader and writer. Raises OSError (ssl.SSLError) where the handshake fails."""
         loop = asyncio.get_running_loop()
         protocol = asyncio.StreamReaderProtocol(self.reader)
+        self._owned, self._secured = True, tls is not None
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, self._socket, ssl=tls)
         self.writer = asyncio.StreamWriter(transport, protocol, self.reader, loop)
 
     def close(self) -> None:
-        """End it, and say how much was read."""
-        if hasattr(self, "writer"):
+        """End it, and say how much was read.
+
+        A transport closes its socket itself, or the next one gets a number under which the loop has it still.
+        """
+        if hasattr(self, "writer") and not self.writer.is_closing():
             self.writer.close()
-        self._socket.close()
+            if self._secured:
+                self.writer.transport.abort()  # the end is told; it would wait for the client's
+        elif not self._owned:
+            self._socket.close()
         self.tell(Kind.CLOSED, size=self._received)
 
     def _data(self, data: bytes) -> None:
@@ -116,7 +124,12 @@ class Servers:
 
     def listen(self) -> None:
         """Bind every port of the plan. Raises OSError."""
-        handlers: dict[int, _Handler] = {plan.DNS: self._dns, plan.HTTP: self._web, plan.BANNER: self._banner}
+        handlers: dict[int, _Handler] = {
+            plan.DNS: self._dns,
+            plan.HTTP: self._web,
+            plan.BANNER: self._banner,
+            plan.PROXY: self._proxy,
+        }
         handlers |= dict.fromkeys((plan.TLS, *plan.MORE_TLS), self._tls)
         handlers |= dict.fromkeys(plan.SINKS, self._sink)
         for port, handler in handlers.items():
@@ -167,6 +180,14 @@ class Servers:
             connection.tell(Kind.REQUEST, request.line, name=request.host)
 
         await web.serve(connection.reader, connection.writer, self._pages, seen)
+
+    async def _proxy(self, connection: Connection) -> None:
+        await connection.open()
+        await proxy.serve(
+            connection.reader,
+            connection.writer,
+            lambda request, host: connection.tell(Kind.REQUEST, request.line, name=host),
+        )
 
     async def _dns(self, connection: Connection) -> None:
         await connection.open()
