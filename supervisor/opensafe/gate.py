@@ -187,7 +187,10 @@ class Gate:
         execution = Execution(self._warden, judged.launch, judged.record, live.journal)
         live.begin(execution)
         ids = {semconv.SANDBOX_ID: judged.launch.sandbox_id, semconv.EXEC_ID: execution.exec_id}
-        with self._tracing.child(_run_name(judged.launch.program.argv), **ids) as span:
+        with (
+            self._tracing.child(_run_name(judged.launch.program.argv), **ids) as span,
+            self._tracing.egress.below(execution.exec_id, span),
+        ):
             # The warden waits for the disk as well, so the way to it and the disk's own time pass side by side.
             running = asyncio.create_task(execution.run(live.stdin), name=f"run-{execution.exec_id}")
             try:

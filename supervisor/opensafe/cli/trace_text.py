@@ -144,4 +144,20 @@ def _said(span: ReadSpan) -> str:
     said += [f"({', '.join(rules)})"] if rules else []
     if span.text(semconv.TOKENS):
         said.append(f"{span.text(semconv.TOKENS)} tokens, {span.text(semconv.COST)} microdollars")
-    return " ".join(said)
+    return " ".join([*_reached(span), *said])
+
+
+def _reached(span: ReadSpan) -> Iterator[str]:
+    """What a span of a connection says."""
+    address, layer, state = (
+        span.text(key) for key in (semconv.SERVER_ADDRESS, semconv.EGRESS_LAYER, semconv.EGRESS_STATE)
+    )
+    if not layer:
+        return
+    yield ":".join(filter(None, (address, span.text(semconv.SERVER_PORT))))
+    yield span.text(semconv.TRANSPORT) if layer == "packet" else layer
+    yield state
+    if span.text(semconv.EGRESS_COUNT):
+        yield f"{span.text(semconv.EGRESS_COUNT)} times"
+    if span.text(semconv.EGRESS_SENT):
+        yield f"{span.text(semconv.EGRESS_SENT)} bytes sent, {span.text(semconv.EGRESS_RECEIVED)} received"

@@ -225,7 +225,7 @@ class Front:
             refusals.watch(),
             shadow.watch(),
             record_breaches(warden, log),
-            *((record_connections(warden, log),) if config.egress.enabled else ()),
+            *((record_connections(warden, log, tracing.egress.tell),) if config.egress.enabled else ()),
             self._heartbeat(warden, log, api),
             self._tell_failure(log, api),
             activations.watch(),

@@ -2,7 +2,8 @@
 
 gen_ai.*: OpenTelemetry semantic conventions for generative AI, v0.1.0 (status Development), so they are held here
 and not imported. opensafe.*: ours, until a convention for verdicts is agreed on. error.type values are the
-`OutcomeKind` of a call that did not exit with 0, and `policy_denied` for a block.
+`OutcomeKind` of a call that did not exit with 0, `policy_denied` for a block and for a connection that policy refuses,
+and `packet_refused` for what the gateway's packet rules do. server.*, network.*, http.*: core conventions, v1.45.0.
 """
 
 from typing import Final
@@ -20,6 +21,13 @@ OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 ERROR_TYPE: Final = "error.type"
 PROCESS_EXIT_CODE: Final = "process.exit.code"
 SECURITY_RULE_NAME: Final = "security_rule.name"
+
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+PEER_ADDRESS: Final = "network.peer.address"
+PROTOCOL: Final = "network.protocol.name"
+TRANSPORT: Final = "network.transport"
+HTTP_METHOD: Final = "http.request.method"
 
 EXECUTE_TOOL: Final = "execute_tool"
 INVOKE_AGENT: Final = "invoke_agent"
@@ -41,6 +49,13 @@ DETAIL: Final = "opensafe.outcome.detail"
 MASKED: Final = "opensafe.masked"
 TOKENS: Final = "opensafe.usage.tokens"
 COST: Final = "opensafe.usage.cost_microusd"
+EGRESS_LAYER: Final = "opensafe.egress.layer"
+EGRESS_STATE: Final = "opensafe.egress.state"
+EGRESS_SENT: Final = "opensafe.egress.sent_bytes"
+EGRESS_RECEIVED: Final = "opensafe.egress.received_bytes"
+EGRESS_COUNT: Final = "opensafe.egress.count"
+EGRESS_ALLOWED: Final = "opensafe.egress.allowed"
+EGRESS_REFUSED: Final = "opensafe.egress.refused"
 
 EVENT_VIOLATION: Final = "opensafe.violation"
 
@@ -49,5 +64,7 @@ SPAN_REVIEW: Final = "review.park"
 SPAN_WAIT: Final = "review.wait"
 SPAN_SANDBOX_EXEC: Final = "sandbox.exec"
 SPAN_SANDBOX_CREATE: Final = "sandbox.create"
+SPAN_CONNECT: Final = "egress.connect"
+SPAN_REFUSE: Final = "egress.refuse"
 #: Before the verb of a file tool's run: file.read, file.write …
 SPAN_FILE: Final = "file."

@@ -1,10 +1,11 @@
 """Spans of one call: `execute_tool {tool}` with children for policy, review and sandbox.
 
 What happened is visible in the structure: a blocked call has a policy child only, a parked one `review.park` beside it,
-an executed one `sandbox.exec`, or `file.VERB` where a file tool ran. What became of a parked call is a span of its own
-with `review.wait` in it, which begins when the call was parked: one that waited for all that time would be lost with
-the daemon. Names carry no ids, and arguments and output are captured only where the site asks for it (content.py).
-All calls of a session share the session's trace unless the client sent a context of its own.
+an executed one `sandbox.exec`, or `file.VERB` where a file tool ran, with its connections below (egress_spans.py).
+What became of a parked call is a span of its own with `review.wait` in it, which begins when the call was parked: one
+that waited for all that time would be lost with the daemon. Names carry no ids, and arguments and output are captured
+only where the site asks for it (content.py). All calls of a session share the session's trace unless the client sent a
+context of its own.
 """
 
 import pathlib
@@ -26,6 +27,7 @@ from opensafe.model.decision import Action, Decision
 from opensafe.model.outcome import Outcome, OutcomeKind
 
 from . import semconv
+from .egress_spans import EgressSpans
 from .files import FileSpanExporter
 from .meters import Meters
 from .processor import COUNTED, NONE, SAMPLER, Processor
@@ -85,6 +87,7 @@ class Tracing:
         self._provider.add_span_processor(self._processor)
         self._tracer = self._provider.get_tracer("opensafe", version, schema_url=_SPEC)
         self._sessions: dict[str, _Session] = {}
+        self.egress = EgressSpans(self._tracer)
 
     @classmethod
     def configured(
@@ -114,6 +117,7 @@ class Tracing:
 
     def close(self) -> None:
         """End the sessions' spans and write what is left, at most a few seconds."""
+        self.egress.close()
         for session in self._sessions.values():
             session.span.end()
         self._sessions.clear()
@@ -133,11 +137,13 @@ class Tracing:
             },
         )
         self._sessions[session_id] = _Session(span)
+        self.egress.begin(session_id, span)
         return Ids(span).trace_id
 
     def end_session(self, session_id: str) -> None:
         """End the session's span, if this process started it."""
         session = self._sessions.pop(session_id, None)
+        self.egress.end(session_id)
         if session is not None:
             session.span.end()
 
