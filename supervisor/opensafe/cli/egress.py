@@ -1,5 +1,6 @@
 """`opensafe egress`: what sandboxes have open, what each host was used for, and whether one would be reached."""
 
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -126,10 +127,10 @@ def lines(found: "EgressReach", sandbox: str) -> Iterator[str]:
         used = f"{found.standing.sent_bytes} bytes sent, {found.standing.received_bytes} received"
         yield f"  used     {used}, {found.standing.requests} requests by its session since its decision"
     yield f"  bundle   {found.bundle_revision}"
-    for layer in found.layers:
+    for (allowed, rules), layers in itertools.groupby(found.layers, key=lambda one: (one.allowed, one.rules)):
         yield ""
-        yield f"{_step(layer)}: {'allowed' if layer.allowed else 'refused'}"
-        for rule in layer.rules:
+        yield f"{', '.join(_step(one) for one in layers)}: {'allowed' if allowed else 'refused'}"
+        for rule in rules:
             yield f"  {rule.id} ({rule.severity}): {rule.reason}"
             if rule.value and rule.value not in rule.reason:
                 yield f"    value:  {rule.value}"

@@ -34,6 +34,7 @@ MOST: Final = 1000
 _ASKED: Final = 64
 _TEXT: Final = 300
 _LIST: Final = "`opensafe sandbox list` shows yours."
+_PORTS: Final = "egress.port.allowlist"
 _Row = TypeVar("_Row")
 _OFF: Final = "Set `enabled = true` in the section [egress] of the configuration, and restart the daemon."
 
@@ -85,17 +86,16 @@ class Traffic:
         Raises InvalidArgument (not one host), NotFound, Unavailable.
         """
         host, port = _host(text, self._judge)
-        obstacles = [*self._of_daemon(), *_of_port(host, port)]
         row = self._one(principal, sandbox_id) if sandbox_id else None
-        standing = None
+        standing, layers = None, self._supposed(principal, host.name, port)
+        obstacles = [*self._of_daemon(), *_of_port(layers)]
         if row is not None and self._enabled:
             sight = await self._warden.look_out("standing", (sandbox_id,), host=host.name, port=port)
             standing = sight.standing or Standing(sandbox_id=sandbox_id)
             layers = standing.layers
             obstacles += [*self._of_helper(standing.bundle), *_of_sandbox(row, standing)]
-        else:
-            layers = self._supposed(principal, host.name, port)
-            obstacles += self._of_helper((await self._warden.status()).helper_bundle) if self._enabled else ()
+        elif self._enabled:
+            obstacles += self._of_helper((await self._warden.status()).helper_bundle)
         named = all(one.allowed for one in layers if one.layer == "dns")
         return Reach(
             name=host.name,
@@ -180,13 +180,13 @@ class Traffic:
             )
 
 
-def _of_port(host: HostFact, port: int | None) -> Iterator[Obstacle]:
-    if port is not None and port not in SERVED:
+def _of_port(layers: Iterable[Layer]) -> Iterator[Obstacle]:
+    """layers: as policy alone has them. A port that is neither served nor listed has the rule on ports against it."""
+    if any(hit.id == _PORTS for one in layers if one.layer == "tcp" for hit in one.rules):
         served = " and ".join(f"{number} ({layer})" for number, layer in SERVED.items())
         yield Obstacle(
-            reason=f"the gateway does not serve port {port}",
-            value=f"{host.name}:{port}",
-            remedy=f"Use a port that it serves: {served}.",
+            reason="the gateway does not serve the port",
+            remedy=f"Use one that it serves: {served}, and of each endpoint that the site lists its own.",
         )
 
 
