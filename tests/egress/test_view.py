@@ -279,6 +279,6 @@ async def test_a_report_is_json_and_what_is_no_host_ends_with_the_status_of_a_wr
     assert report["summary"]["refused_layers"] == "dns, tls, http"
     for words in ("list", "hosts"):
         assert json.loads(opensafe(daemon, "egress", words, "--json").stdout)["summary"]["left_out"] == 0
-    wrong = opensafe(daemon, "egress", "explain", "https://pypi.org/simple")
+    wrong = opensafe(daemon, "egress", "explain", "https://docs.python.org/simple")
     assert wrong.returncode == 197
-    assert "Ask for pypi.org:443" in wrong.stderr
+    assert "Ask for docs.python.org:443" in wrong.stderr

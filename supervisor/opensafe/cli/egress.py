@@ -83,7 +83,7 @@ def hosts(sandbox: Of = "", principal: options.Principal = None, json: options.J
 
 @group.command("explain")
 def explain(
-    host: Annotated[str, typer.Argument(metavar="NAME[:PORT]", help="Such as pypi.org or pypi.org:443.")],
+    host: Annotated[str, typer.Argument(metavar="NAME[:PORT]", help="Such as docs.python.org or docs.python.org:443.")],
     sandbox: Annotated[
         str,
         typer.Option(

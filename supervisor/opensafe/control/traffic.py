@@ -234,5 +234,7 @@ def _host(text: str, judge: Judge) -> tuple[HostFact, int | None]:
         "this can't be read as exactly one host" if host is None else "this is a URL, and a connection has only a host",
         value=text[:_TEXT],
         limit="NAME or NAME:PORT",
-        remedy=f"Ask for {likely}." if likely else "Give a name such as pypi.org or pypi.org:443, and nothing else.",
+        remedy=f"Ask for {likely}."
+        if likely
+        else "Give a name such as docs.python.org or docs.python.org:443, and nothing else.",
     )

@@ -89,7 +89,7 @@ def test_how_a_sandbox_stands_is_weighed_as_its_connections_are_and_nobody_is_to
     assert (granted.programs, granted.call_id) == (1, looker.call.call_id)
     assert granted.network == looker.call.network
     assert [(one.layer, one.port, one.allowed) for one in granted.layers] == [("dns", None, True), ("tls", 443, True)]
-    refused = looker.see("standing", host="pypi.org").standing
+    refused = looker.see("standing", host="www.python.org").standing
     assert [one.layer for one in refused.layers] == ["dns", "tls", "http"]
     assert not any(one.allowed for one in refused.layers)
     assert looker.told == []
