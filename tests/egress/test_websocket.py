@@ -1,0 +1,161 @@
+"""WebSockets over plain HTTP from a sandbox: to listed hosts, seen while open, and cut like any connection."""
+
+import asyncio
+import json
+import os
+
+import pytest
+import pytest_asyncio
+
+from opensafe.client import Stdout
+from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.world import Kind, World
+from tests.harness.daemon import Daemon
+from tests.harness.policy import site_bundle
+
+#: The world is read by a task of this loop.
+pytestmark = [pytest.mark.root, pytest.mark.runsc, pytest.mark.asyncio(loop_scope="module")]
+
+LISTED, UNLISTED = "ws.allowed.test", "allowed.test"
+#: Says the status, sends frames for a while, says what came back, and when the connection ended.
+CLIENT = """
+import socket, sys
+host, upgrade, frames = sys.argv[1], sys.argv[2], int(sys.argv[3])
+peer = socket.create_connection((host, 80), timeout=20)
+peer.sendall((
+    f"GET /echo HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: Upgrade\\r\\nUpgrade: {upgrade}\\r\\n"
+    "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n").encode())
+stream = peer.makefile("rb")
+status, accept = stream.readline().split()[1].decode(), ""
+while line := stream.readline().strip():
+    accept = line.split()[1].decode() if line.lower().startswith(b"sec-websocket-accept") else accept
+print(status, accept, flush=True)
+if status != "101":
+    raise SystemExit(stream.readline().decode())
+try:
+    for number in range(frames):
+        peer.sendall(b"\\x81\\xfe\\x04\\x00" + bytes(4) + b"x" * 1024)
+        assert len(stream.read(1028)) == 1028
+    print("echoed", flush=True)
+    print(stream.read(1), flush=True)
+except OSError as error:
+    print(type(error).__name__, flush=True)
+print("ended", flush=True)
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world():
+    async with World.open() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The place where the daemon looks for its bundle, the key, and a bundle that lists no host."""
+
+    def listed(settings):
+        settings["hosts"]["allowed"] += [LISTED, UNLISTED]
+        settings["hosts"]["websocket"] += [LISTED]
+
+    def unlisted(settings):
+        settings["hosts"]["allowed"] += [LISTED, UNLISTED]
+
+    directory = tmp_path_factory.mktemp("site")
+    bundle, key = site_bundle(directory, change=listed)
+    return bundle, key, site_bundle(directory, number=2, change=unlisted)[0]
+
+
+@pytest.fixture(scope="module")
+def daemon(world, site):
+    networks = ", ".join(f'"{one}"' for one in world.networks)
+    egress = f'enabled = true\nuplink = "10.203.240.0/30"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
+    made = Daemon(egress=egress, bundle=site[0], key=site[1])
+    try:
+        yield made.start()
+        assert made.stop() == 0
+    finally:
+        left = made.remove()
+    assert left == []
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def agent(daemon):
+    async with daemon.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def place(agent):
+    session = await agent.create_session("tester")
+    sandbox = (await agent.create_sandbox(session)).sandbox.sandbox_id
+    await agent.run_call(session, sandbox, "write", "Write", {"path": "/workspace/client.py", "content": CLIENT})
+    yield session, sandbox
+    await agent.delete_sandbox(sandbox)
+
+
+def command(host, upgrade="websocket", frames=1):
+    return {"command": f"curl -s http://{host}/hello; python3 client.py {host} {upgrade} {frames}"}
+
+
+async def ended(daemon, **fields):
+    """The record of a connection that has ended, when it is there."""
+    async with asyncio.timeout(10):
+        while True:
+            lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
+            records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
+            fit = (one for one in records if all(one[name] == value for name, value in fields.items()))
+            if found := next(fit, None):
+                return found
+            await asyncio.sleep(0.05)  # the log tells nobody
+
+
+async def talk(agent, place, call_id, until, **words):
+    """A call of the client, once it has said `until`; and what it says from then on."""
+    call = agent.call(*place, call_id, "Bash", command(LISTED, **words))
+    said = b""
+    async for event in call:
+        said += event.data if isinstance(event, Stdout) else b""
+        if until in said:
+            return call
+    raise AssertionError(said)
+
+
+async def test_a_listed_host_is_spoken_to_and_every_byte_counts(daemon, agent, place, world):
+    call = await talk(agent, place, "echo", b"101 s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\nechoed", frames=20)
+    await world.until(lambda event: event.kind is Kind.REQUEST and event.data == b"GET /echo HTTP/1.1")
+    await call.aclose()
+    record = await ended(daemon, call_id="echo", layer="http", name=LISTED, state="cut")
+    assert record["sent"] > 20 * 1024
+    assert record["received"] > 20 * 1024
+
+
+@pytest.mark.parametrize(("host", "upgrade"), [(UNLISTED, "websocket"), (LISTED, "h2c-own"), (LISTED, "tls/1.0")])
+async def test_another_host_and_another_protocol_are_refused_and_the_server_hears_nothing(
+    agent, place, world, host, upgrade
+):
+    before = len(world.log)
+    done = await agent.run_call(*place, f"other-{host}-{upgrade}".replace("/", "-"), "Bash", command(host, upgrade))
+    assert done.stdout.splitlines()[:2] == [b"hello from the world", b"403 "], done
+    heard = [event.data for event in world.log[before:] if event.kind is Kind.REQUEST]
+    assert heard == [b"GET /hello HTTP/1.1"]
+
+
+async def test_NW_30_a_host_that_is_listed_no_longer_loses_what_is_open(daemon, agent, place, site):
+    bundle, _, unlisted = site
+    call = await talk(agent, place, "open", b"echoed")
+    _put(bundle, unlisted.read_bytes())
+    said = b""
+    async for event in call:
+        said += event.data if isinstance(event, Stdout) else b""
+    assert b"ended" in said
+    assert (await ended(daemon, call_id="open", layer="http", state="cut"))["name"] == LISTED
+    again = await agent.run_call(*place, "again", "Bash", command(LISTED))
+    assert again.outcome.kind is OutcomeKind.EXITED
+    assert b"403" in again.stdout
+
+
+def _put(place, content):
+    made = place.with_suffix(".new")
+    made.write_bytes(content)
+    os.replace(made, place)
