@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import socket
 
@@ -69,6 +70,21 @@ class Daemon(PrivateDaemon):
                 return pid
         raise LookupError(name)
 
+    def envoy(self):
+        """Envoy's process. Raises LookupError."""
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
+                if parent == self.pid and (entry / "exe").readlink().name == "envoy":
+                    return int(entry.name)
+        raise LookupError("envoy")
+
+    def own_programs(self):
+        """Give it a copy of the native programs, in `native` of the run directory, that a test may break."""
+        shutil.copytree(self.paths.native, self.run / "native")
+        text = self.settings.read_text()
+        self.settings.write_text(text.replace(f'"{self.paths.native}"', f'"{self.run / "native"}"'))
+
     def remove(self):
         """Kill what runs, take the directories away, and say what was left behind in the kernel."""
         self.kill()
@@ -94,10 +110,14 @@ class Daemon(PrivateDaemon):
 
 
 @contextlib.contextmanager
-def running(**settings):
-    """A daemon that serves, and of which nothing is left afterwards, also where it did not start."""
+def running(prepare=lambda _: None, **settings):
+    """A daemon that serves, and of which nothing is left afterwards, also where it did not start.
+
+    prepare: is handed it before it starts.
+    """
     daemon = Daemon(**settings)
     try:
+        prepare(daemon)
         yield daemon.start()
         assert daemon.stop() == 0
     finally:

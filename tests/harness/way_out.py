@@ -1,0 +1,177 @@
+"""A daemon with a way out before a world, a place in it for a guest, and what a guest sends as its gateway sees it."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import sys
+
+from opensafe.errors import NotFound, Unavailable
+from opensafe.proof.world.events import DATA_MAX, dissect
+from opensafe.warden.network import namespaces
+from tests.harness.daemon import running
+from tests.harness.policy import site_bundle
+
+ALLOWED = ["allowed.test", "git.test", "pypi.test"]
+_ETH_P_ALL = 3
+_PACKET_OUTGOING = 4
+_SO_RCVBUFFORCE = 33
+_RECEIVE_BUFFER = 16 << 20
+_SYN, _ACK = 0x02, 0x10
+
+
+@contextlib.contextmanager
+def daemon_before(world, directory, uplink, allowed=ALLOWED, **settings):
+    """A daemon whose policy allows these names, whose uplink is a /30 that no other test's has."""
+
+    def change(data):
+        data["hosts"]["allowed"] += allowed
+        data["images"]["dev"] = "any"
+        data["ceilings"]["blocks_in_ten_minutes"] = 10_000  # a guest here is refused more often than honest work is
+
+    bundle, key = site_bundle(directory, change=change)
+    networks = ", ".join(f'"{one}"' for one in world.networks)
+    egress = f'enabled = true\nuplink = "{uplink}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
+    with running(egress=egress, bundle=bundle, key=key, staffed=True, **settings) as daemon:
+        yield daemon
+
+
+class Place:
+    """A sandbox for a guest, of a session of its own."""
+
+    def __init__(self, agent, session, sandbox):
+        self.agent = agent
+        self.session = session
+        self.sandbox = sandbox
+        self._calls = 0
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, daemon, template="base"):
+        """Make it; it is gone afterwards."""
+        async with daemon.client() as agent:
+            session = await agent.create_session("tester")
+            yield cls(agent, session, (await agent.create_sandbox(session, template)).sandbox_id)
+            with contextlib.suppress(Unavailable, NotFound):  # a daemon that died meanwhile, or its front
+                await agent.close_session(session)
+
+    def name(self):
+        """For the next call."""
+        self._calls += 1
+        return f"call{self._calls}"
+
+    async def write(self, path, content):
+        """Put a file into the workspace."""
+        await self.agent.files(self.session, self.sandbox).write(f"/workspace/{path}", content.encode())
+
+    async def run(self, command):
+        """One call to its end. What ran in the sandbox before may need a moment to be gone."""
+        while True:
+            call_id = self.name()
+            done = await self.agent.run_call(self.session, self.sandbox, call_id, "Bash", {"command": command})
+            if "for itself" not in done.outcome.detail:
+                return done
+
+    def call(self, command):
+        """One call's events as they come."""
+        return self.agent.call(self.session, self.sandbox, self.name(), "Bash", {"command": command})
+
+
+@contextlib.asynccontextmanager
+async def in_its_place(daemon, place, address, program):
+    """A process of the host's, behind a sandbox's link under its address, while its sentry stands still.
+
+    So something tries also where the guest is paused or has ended, and is judged as the guest would be.
+    """
+    sentry = daemon.process_of(place.sandbox, "runsc-sandbox")
+    inside = ("nsenter", f"--net={daemon.run / 'netns' / place.sandbox}")
+    gateway = str(ipaddress.IPv4Address(address) - 1)
+    os.kill(sentry, signal.SIGSTOP)
+    try:
+        await _done(*inside, "ip", "addr", "add", f"{address}/31", "dev", "eth0")
+        await _done(*inside, "ip", "route", "add", "default", "via", gateway)
+        trying = await asyncio.create_subprocess_exec(*inside, sys.executable, "-I", "-c", program)
+        try:
+            yield
+        finally:
+            trying.kill()
+            await trying.wait()
+            await _done(*inside, "ip", "addr", "flush", "dev", "eth0")
+    finally:
+        os.kill(sentry, signal.SIGCONT)
+
+
+async def _done(*argv):
+    process = await asyncio.create_subprocess_exec(*argv)
+    assert await process.wait() == 0, argv
+
+
+async def nothing_open(daemon):
+    """Wait until no guest has a connection with the gateway."""
+    namespace = daemon.run / "netns/gateway"
+    listing = ("ss", "-Htn", "state", "established", "src", "10.201.0.0/16")
+    async with asyncio.timeout(10):
+        while True:
+            shown = await asyncio.create_subprocess_exec(
+                "nsenter", f"--net={namespace}", *listing, stdout=asyncio.subprocess.PIPE
+            )
+            if not (await shown.communicate())[0].strip():
+                return
+
+
+class Tried:
+    """What guests sent, as it arrives at their gateway: how often to which protocol, address and port.
+
+    Of TCP the first packets of connections alone. The gateway's own address, another for each guest, is `gateway`.
+    """
+
+    def __init__(self, listening, own):
+        self.counts = {}
+        self.guest = ""  # the last one's address
+        self._socket = listening
+        self._own = own
+        self._more = asyncio.Event()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def watch(cls, daemon, own):
+        """own: the prefix of all gateways' addresses."""
+        listening = await namespaces.inside(daemon.run / "netns/gateway", _listen)
+        tried = cls(listening, own)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(listening, tried._read)
+        try:
+            yield tried
+        finally:
+            loop.remove_reader(listening)
+            listening.close()
+
+    async def round(self, wanted):
+        """Wait until each of these was tried twice from now on: then one whole turn of a guest's lies within."""
+        before = dict(self.counts)
+        async with asyncio.timeout(60):
+            while any(self.counts.get(one, 0) < before.get(one, 0) + 2 for one in wanted):
+                self._more.clear()
+                await self._more.wait()
+
+    def _read(self):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                frame, (interface, _, kind, *_) = self._socket.recvfrom(DATA_MAX)
+                packet = dissect(frame, len(frame), link=interface, outgoing=kind == _PACKET_OUTGOING)
+                opens = packet.protocol != "tcp" or packet.flags & (_SYN | _ACK) == _SYN
+                if interface.startswith("g") and not packet.outgoing and opens:
+                    target = "gateway" if packet.target.startswith(self._own) else packet.target
+                    self.guest = packet.source or self.guest
+                    key = packet.protocol, target, packet.port
+                    self.counts[key] = self.counts.get(key, 0) + 1
+                    self._more.set()
+
+
+def _listen():
+    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK
+    listening = socket.socket(socket.AF_PACKET, kind, socket.htons(_ETH_P_ALL))
+    listening.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    return listening
