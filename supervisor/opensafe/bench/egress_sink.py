@@ -8,6 +8,7 @@ It does what the helper does but for the verdict: names are vetted alike, the lo
 import asyncio
 import contextlib
 import os
+import pathlib
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ from opensafe._proto.envoy import als_pb2, als_pb2_grpc
 from opensafe.egress import upstream
 from opensafe.egress.resolver import Resolver
 from opensafe.warden.client import WardenClient
+from opensafe.warden.protocol import LOG_SOCKET
 
 
 class _Sink(als_pb2_grpc.AccessLogServiceServicer):
@@ -42,7 +44,7 @@ async def _run(connection: int, asked: str) -> None:
         server = grpc.aio.server()
         als_pb2_grpc.add_AccessLogServiceServicer_to_server(_Sink(), server)
         os.umask(0)  # in a directory that Envoy's group alone gets into
-        server.add_insecure_port(f"unix:{opened.authz}")
+        server.add_insecure_port(f"unix:{pathlib.PurePath(opened.authz).with_name(LOG_SOCKET)}")
         await server.start()
         resolver = Resolver(own, warden.vet, upstream.servers((asked,)), lambda _: True, fit=lambda _: True)
         async with asyncio.TaskGroup() as group:

@@ -1,9 +1,9 @@
 """Envoy asks here before it dials, and tells here what became of it (ext_authz and access logs, both v3).
 
-One gRPC server on a unix socket that Envoy's group may open. Envoy gives an answer one second and takes silence for no,
-so nothing here may raise or wait: a check is answered in the turn of the loop that reads it, and entered as open in the
-same one. What is in a check came from a guest: what is not well-formed is judged, which puts it on record, and refused
-whatever the verdict is.
+Each has a unix socket of its own, which Envoy's group may open. Envoy gives an answer one second and takes silence for
+no, so nothing here may raise or wait: a check is answered in the turn of the loop that reads it (unary.py), and entered
+as open in the same one. What is in a check came from a guest: what is not well-formed is judged, which puts it on
+record, and refused whatever the verdict is.
 """
 
 import contextlib
@@ -13,26 +13,27 @@ import pathlib
 import re
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import grpc
 import structlog
 
-from opensafe._proto.envoy import als_pb2, als_pb2_grpc, external_auth_pb2, external_auth_pb2_grpc
+from opensafe._proto.envoy import als_pb2, als_pb2_grpc, external_auth_pb2
 from opensafe.errors import LimitExceeded
 from opensafe.warden.feed import Call
+from opensafe.warden.protocol import LOG_SOCKET
 
+from . import unary
 from .accesslog import Log
 from .accounting import Accounting
 from .connections import Connections, Judge
 from .judge import Answer, Question
 
 _MODE: Final = 0o660
-#: With all headers of a request, whose limit in Envoy is 60 KiB.
+#: Bytes of what is logged at once.
 _MESSAGE: Final = 1 << 20
-_CHECKS: Final = 1024
-#: Seconds of Envoy's deadline that must be left, or it has given up before the answer is there.
-_LEFT_S: Final = 0.05
+#: Seconds after which Envoy, which waits for one, may have given up before the answer is there.
+_LATE_S: Final = 0.95
 _HTTP, _HTTPS = 80, 443
 _NAME, _METHOD, _PATH, _UPGRADE = 512, 32, 2048, 32
 _WHY: Final = 1024
@@ -48,8 +49,8 @@ _NUMBER: Final = re.compile(r"(.*\.)?(\d+|0[xX][0-9A-Fa-f]*)\.?", re.ASCII)
 _log = structlog.get_logger()
 
 
-class Authorizer(external_auth_pb2_grpc.AuthorizationServicer, als_pb2_grpc.AccessLogServiceServicer):
-    """The server. `start` binds, `stop` ends."""
+class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
+    """Both servers. `start` binds, `stop` ends."""
 
     def __init__(
         self,
@@ -69,45 +70,46 @@ class Authorizer(external_auth_pb2_grpc.AuthorizationServicer, als_pb2_grpc.Acce
         self._accounting = accounting
         self._call_at = call_at
         self._log = Log(judge, connections, accounting, call_at)
+        self._checks = unary.Server(path, self.check)
+        self._logs = path.with_name(LOG_SOCKET)
         self._server = grpc.aio.server(
-            maximum_concurrent_rpcs=_CHECKS,
-            options=[("grpc.max_receive_message_length", _MESSAGE), ("grpc.so_reuseport", 0)],
+            options=[("grpc.max_receive_message_length", _MESSAGE), ("grpc.so_reuseport", 0)]
         )
 
     async def start(self) -> None:
-        """Bind and serve. Raises OSError where the socket can't be made or given to Envoy's group."""
-        external_auth_pb2_grpc.add_AuthorizationServicer_to_server(self, self._server)
+        """Bind and serve. Raises OSError where a socket can't be made or given to Envoy's group."""
+        await self._checks.start(_MODE)
         als_pb2_grpc.add_AccessLogServiceServicer_to_server(self, self._server)
-        self._path.unlink(missing_ok=True)
+        self._logs.unlink(missing_ok=True)
         mask = os.umask(0o777 & ~_MODE)
         try:
-            self._server.add_insecure_port(f"unix:{urllib.parse.quote(str(self._path))}")
+            self._server.add_insecure_port(f"unix:{urllib.parse.quote(str(self._logs))}")
         except RuntimeError as problem:
-            raise OSError(f"{self._path}: no socket to ask at could be made: {problem}") from None
+            raise OSError(f"{self._logs}: no socket for logs could be made: {problem}") from None
         finally:
             os.umask(mask)
         if self._gid is not None:
-            os.chown(self._path, -1, self._gid)
+            for path in (self._path, self._logs):
+                os.chown(path, -1, self._gid)
         await self._server.start()
 
     async def stop(self) -> None:
         """End at once: Envoy refuses from here on."""
+        self._checks.stop()
         await self._server.stop(None)
-        self._path.unlink(missing_ok=True)
+        self._logs.unlink(missing_ok=True)
 
-    async def Check(  # noqa: N802 - Envoy's name
-        self, request: external_auth_pb2.CheckRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> external_auth_pb2.CheckResponse:
-        """envoy.service.auth.v3.Authorization.Check"""
+    def check(self, message: bytes, waited_s: float) -> bytes:
+        """envoy.service.auth.v3.Authorization.Check, which waited for at most so long before it was read."""
         http = False
         try:
+            request = external_auth_pb2.CheckRequest.FromString(message)
             http = request.attributes.request.HasField("http")
-            left = cast("float | None", context.time_remaining())  # None without a deadline, whatever the stubs say
-            why = _LATE if left is not None and left < _LEFT_S else self._check(request)
+            why = _LATE if waited_s > _LATE_S else self._check(request)
         except Exception:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
             _log.exception("a check failed")
             why = "egress: the request could not be judged. Report it to the operator."
-        return _answer(why, http=http)
+        return _answer(why, http=http).SerializeToString()
 
     async def StreamAccessLogs(  # noqa: N802 - Envoy's name
         self,

@@ -43,6 +43,8 @@ from opensafe.model.traffic import Sight, What
 MAX_PACKET: Final = 512 * 1024
 #: Requests of one peer that may be under way at once.
 MAX_PENDING: Final = 4096
+#: Where Envoy tells what became of connections: beside the socket on which it asks.
+LOG_SOCKET: Final = "log.sock"
 
 #: Exit status (EX_CONFIG) of a child for which another start would not help.
 REFUSES: Final = 78

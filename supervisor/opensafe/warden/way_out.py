@@ -6,7 +6,6 @@ is gone, whose calls end.
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import pathlib
@@ -216,6 +215,6 @@ class WayOut:
 async def clear(layout: Layout, instance: str) -> tuple[str, ...]:
     """Remove what an earlier life left of it; what it was."""
     removed = await gateway.remove(layout.namespaces / NAMESPACE, instance)
-    with contextlib.suppress(FileNotFoundError):
-        (layout.run / "egress" / "authz.sock").unlink()
+    for name in ("authz.sock", protocol.LOG_SOCKET):
+        (layout.run / "egress" / name).unlink(missing_ok=True)
     return tuple(removed)

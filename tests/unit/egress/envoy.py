@@ -14,6 +14,7 @@ from opensafe.model.calls import Principal
 from opensafe.model.connection import Connection
 from opensafe.model.policy_input import BudgetInput
 from opensafe.warden.feed import Call
+from opensafe.warden.protocol import LOG_SOCKET
 
 GUEST = "10.201.0.1"
 KIND = als_pb2.AccessLogType
@@ -93,13 +94,15 @@ class Envoy:
 
     async def __aenter__(self):
         await self.authorizer.start()
-        self._channel = grpc.aio.insecure_channel(f"unix:{self.path}")
-        self._checks = external_auth_pb2_grpc.AuthorizationStub(self._channel)
-        self._logs = als_pb2_grpc.AccessLogServiceStub(self._channel)
+        paths = (self.path, self.path.with_name(LOG_SOCKET))
+        self._channels = [grpc.aio.insecure_channel(f"unix:{one}") for one in paths]
+        self._checks = external_auth_pb2_grpc.AuthorizationStub(self._channels[0])
+        self._logs = als_pb2_grpc.AccessLogServiceStub(self._channels[1])
         return self
 
     async def __aexit__(self, *exc):
-        await self._channel.close()
+        for channel in self._channels:
+            await channel.close()
         await self.authorizer.stop()
         await self.connections.close()
 

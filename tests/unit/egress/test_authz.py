@@ -5,6 +5,9 @@ import stat
 
 import pytest
 
+from opensafe._proto.envoy import external_auth_pb2
+from opensafe.warden.protocol import LOG_SOCKET
+
 from .envoy import GUEST, Envoy, Policy, http, tls
 
 OK, DENIED = 0, 7
@@ -164,12 +167,8 @@ async def test_a_fault_is_a_refusal_and_the_next_check_is_answered(envoy):
 
 
 async def test_a_check_that_comes_too_late_is_not_entered(envoy):
-    class Context:
-        def time_remaining(self):
-            return 0.01
-
-    answer = await envoy.authorizer.Check(tls("allowed.test"), Context())
-    assert answer.status.code == DENIED
+    answer = envoy.authorizer.check(tls("allowed.test").SerializeToString(), 0.99)
+    assert external_auth_pb2.CheckResponse.FromString(answer).status.code == DENIED
     assert not len(envoy.connections)
     assert not envoy.policy.asked
 
@@ -203,6 +202,7 @@ async def test_many_checks_at_once_are_all_answered(envoy):
 
 
 async def test_only_the_group_may_connect(envoy):
-    assert stat.S_IMODE(envoy.path.stat().st_mode) == 0o660
+    paths = (envoy.path, envoy.path.with_name(LOG_SOCKET))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o660}
     await envoy.authorizer.stop()
-    assert not envoy.path.exists()
+    assert not any(path.exists() for path in paths)

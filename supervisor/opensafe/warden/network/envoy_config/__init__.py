@@ -5,8 +5,10 @@ The order is what matters: Envoy resolves and dials when a connection *begins* a
 TLS therefore goes through two listeners, of which only the second, internal one resolves and dials (ADR 0033).
 """
 
+import pathlib
 from typing import Any, Final
 
+from ...protocol import LOG_SOCKET
 from . import clusters, listeners, proxied, terminated
 from .parts import CONNECTIONS, typed
 from .proxied import Proxy
@@ -27,6 +29,8 @@ def configuration(
 ) -> dict[str, Any]:
     """The bootstrap as JSON values. `authz`, `admin`: paths of Unix sockets, to connect to and to be made.
 
+    Beside the first is the one for logs (protocol.LOG_SOCKET), so that each serves one method.
+
     `connections`: how many all sandboxes together may have open. `termination`: which TLS ends here, if any does.
     `proxy`: through which everything goes, where names are not resolved and dialled here.
     """
@@ -46,7 +50,8 @@ def configuration(
                 *(terminated.listeners(termination) if termination else ()),
             ],
             "clusters": [
-                clusters.authz(authz),
+                clusters.helper("authz", authz),
+                clusters.helper("log", str(pathlib.PurePath(authz).with_name(LOG_SOCKET))),
                 clusters.hop(),
                 *(
                     proxied.clusters_of(proxy)

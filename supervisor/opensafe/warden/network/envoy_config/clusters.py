@@ -5,12 +5,12 @@ from typing import Any
 from .parts import BUFFER, CONNECTIONS, HTTP2, dns, typed
 
 
-def authz(path: str) -> dict[str, Any]:
-    """Whom Envoy asks, and tells."""
+def helper(name: str, path: str) -> dict[str, Any]:
+    """The helper, at one of its sockets."""
     return cluster(
-        "authz",
+        name,
         type="STATIC",
-        load_assignment=endpoint("authz", {"pipe": {"path": path}}),
+        load_assignment=endpoint(name, {"pipe": {"path": path}}),
         typed_extension_protocol_options=protocol(explicit_http_config={"http2_protocol_options": {}}),
     )
 

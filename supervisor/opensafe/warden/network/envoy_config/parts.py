@@ -33,14 +33,14 @@ def typed(name: str, kind: str, /, **fields: object) -> dict[str, Any]:
 
 def question() -> dict[str, Any]:
     """How ext_authz asks: without an answer it is no."""
-    return {"grpc_service": _helper(), "transport_api_version": "V3", "failure_mode_allow": False}
+    return {"grpc_service": _helper("authz"), "transport_api_version": "V3", "failure_mode_allow": False}
 
 
 def log(protocol: str, name: str) -> dict[str, Any]:
     """A report under `name` of connections ("tcp") or requests ("http")."""
     common = {
         "log_name": name,
-        "grpc_service": _helper(),
+        "grpc_service": _helper("log"),
         "transport_api_version": "V3",
         "buffer_flush_interval": "0.1s",
         "buffer_size_bytes": 4096,
@@ -68,5 +68,5 @@ def dns() -> dict[str, Any]:
     }
 
 
-def _helper() -> dict[str, Any]:
-    return {"envoy_grpc": {"cluster_name": "authz"}, "timeout": _ASK}
+def _helper(cluster: str) -> dict[str, Any]:
+    return {"envoy_grpc": {"cluster_name": cluster}, "timeout": _ASK}
