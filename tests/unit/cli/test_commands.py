@@ -16,6 +16,7 @@ GROUPS = [
     ["image"],
     ["review"],
     ["agent"],
+    ["egress"],
     ["audit"],
     ["trace"],
     ["policy"],
@@ -32,6 +33,7 @@ COMMANDS = [
     *[["image", name] for name in ("build", "list")],
     *[["review", name] for name in ("list", "show", "approve", "reject", "watch")],
     *[["agent", name] for name in ("ban", "unban", "list")],
+    *[["egress", name] for name in ("explain", "list", "hosts")],
     *[["audit", name] for name in ("tail", "verify")],
     *[["trace", name] for name in ("show", "diff")],
     *[["bench", name] for name in ("exec", "decision")],
@@ -102,6 +104,9 @@ async def test_version(opensafe):
         (["review", "approve", "rev-00000000000000000001", "--yes"], "review-approve"),
         (["agent", "ban", "ada", "--reason", "leaks"], "agent-ban"),
         (["agent", "list"], "agent-list"),
+        (["egress", "explain", "a.test"], "egress-explain"),
+        (["egress", "list"], "egress-list"),
+        (["egress", "hosts"], "egress-hosts"),
         (["audit", "tail"], "audit-tail"),
         (["policy", "status"], "policy-status"),
         (["policy", "explain", "--decision", "dec-1"], "policy-explain"),
@@ -165,6 +170,29 @@ async def test_nothing_an_agent_wrote_steers_whoever_reads_an_explanation(opensa
     shown = (await opensafe(*words)).stdout.decode()
     assert "egress.domain.allowlist" in shown
     assert shown.replace("\n", "").isprintable()
+
+
+async def test_the_way_out_is_shown_with_how_much_more_there_is_and_steers_no_terminal(opensafe, daemon):
+    shown = (await opensafe("egress", "list")).stdout.decode().splitlines()
+    assert shown[1].split()[2:5] == ["c1", "tls", "\\x1b[2Ja.test:443"]
+    assert shown[2] == "… and 3 more"
+    shown = (await opensafe("egress", "hosts")).stdout.decode().splitlines()
+    assert shown[1].split()[2:] == ["(no", "name)", "1", "2", "0", "0"]
+    assert len(shown) == 2
+
+
+async def test_an_explained_host_has_verdicts_and_what_else_stands_in_the_way(opensafe, daemon):
+    shown = (await opensafe("egress", "explain", "a.test", "--sandbox", "sb-00000000000000000001")).stdout.decode()
+    assert shown.replace("\n", "").isprintable()
+    lines = shown.splitlines()
+    assert lines[0] == "not reachable: a.test"
+    assert "  caller   none with an open grant in sb-00000000000000000001" in lines
+    assert [line for line in lines if line.endswith(("refused", "allowed"))] == [
+        "dns, tls on 443: refused",
+        "http on 80: allowed",
+    ]
+    assert lines[-2:] == ["  no call runs", "    remedy: Ask while one does."]
+    assert (await opensafe("egress", "explain", "")).status == Exit.REQUEST
 
 
 @pytest.mark.parametrize("words", [[], ["Bash"], ["Bash", "{}", "--decision", "dec-1"]], ids=len)

@@ -19,6 +19,8 @@ from opensafe._proto.v1 import (
     audit_pb2,
     audit_pb2_grpc,
     common_pb2,
+    egress_pb2,
+    egress_pb2_grpc,
     exec_pb2,
     exec_pb2_grpc,
     policy_pb2,
@@ -382,6 +384,49 @@ class Audit(audit_pb2_grpc.AuditServiceServicer):
             yield audit_pb2.TailResponse(index=index, leaf="0" * 64, line=b'{"index":%d}' % index)
 
 
+class Egress(egress_pb2_grpc.EgressServiceServicer):
+    async def ExplainEgress(self, request, context):  # noqa: N802 - the method's name in the proto
+        if not request.host:
+            await fail(context, errors.InvalidArgument("this can't be read as exactly one host"))
+        rule = common_pb2.Rule(
+            id="egress.domain.allowlist",
+            severity="high",
+            action=common_pb2.ACTION_BLOCK,
+            reason=f"{request.host} \x1b[2Jis not an allowed domain",
+            remedy="Use another.",
+        )
+        return egress_pb2.ExplainEgressResponse(
+            name=request.host,
+            classes=["private"],
+            layers=[
+                egress_pb2.EgressLayer(layer="dns", rules=[rule]),
+                egress_pb2.EgressLayer(layer="tls", port=443, rules=[rule]),
+                egress_pb2.EgressLayer(layer="http", port=80, allowed=True),
+            ],
+            obstacles=[egress_pb2.EgressObstacle(reason="no call runs", remedy="Ask while one does.")],
+            standing=egress_pb2.EgressStanding(address="10.201.0.1") if request.sandbox_id else None,
+            bundle_revision="7",
+        )
+
+    async def ListConnections(self, request, context):  # noqa: N802 - the method's name in the proto
+        row = egress_pb2.EgressConnection(
+            sandbox_id=SANDBOX,
+            principal="agent",
+            call_id="c1",
+            layer="tls",
+            name="\x1b[2Ja.test",
+            port=443,
+            since_unix_ns=10**18,
+            sent_bytes=5,
+            received_bytes=7,
+        )
+        return egress_pb2.ListConnectionsResponse(connections=[row], more=3)
+
+    async def ListHosts(self, request, context):  # noqa: N802 - the method's name in the proto
+        row = egress_pb2.EgressHost(sandbox_id=SANDBOX, principal="agent", allowed=1, refused=2)
+        return egress_pb2.ListHostsResponse(hosts=[row], more=0)
+
+
 class DaemonDouble:
     """What the double was asked, and how it shall answer."""
 
@@ -408,6 +453,7 @@ async def running(path):
     review_pb2_grpc.add_ReviewServiceServicer_to_server(Reviews(double), server)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(double), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(Audit(), server)
+    egress_pb2_grpc.add_EgressServiceServicer_to_server(Egress(), server)
     servicer = health.aio.HealthServicer()
     await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

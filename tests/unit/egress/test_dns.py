@@ -108,6 +108,15 @@ async def test_an_allowed_name_is_where_the_question_arrived(bench, server):
     assert 0 < response.answer[0].ttl <= 60
 
 
+async def test_each_refused_question_is_told_of_and_no_allowed_one():
+    told = []
+    async with running(refused=lambda *one: told.append(one)) as bench:
+        client = bench.client()
+        for name in ("denied.example", ALLOWED, "Denied.example"):
+            await client.ask(name, "A")
+    assert told == [("", "denied.example")] * 2
+
+
 async def test_NW05_B24_G16_a_denied_name_does_not_exist_and_nobody_is_asked(bench):
     """The responder has no way to ask: it opens no socket, whatever it is asked for."""
     before = sockets()
