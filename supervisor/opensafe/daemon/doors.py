@@ -20,10 +20,12 @@ from opensafe.egress.callers import Callers, Where
 from opensafe.egress.connections import Connections
 from opensafe.egress.delivery import Delivery
 from opensafe.egress.dns import Responder
+from opensafe.egress.endpoints import Endpoints
 from opensafe.egress.judge import EgressJudge
 from opensafe.egress.reports import Reports
 from opensafe.egress.resolver import Resolver, public
 from opensafe.egress.sight import Sights
+from opensafe.egress.splice import Splice
 from opensafe.model.connection import Connection
 from opensafe.model.ids import now_us
 from opensafe.normalize.urls import classify_host
@@ -46,6 +48,9 @@ class Doors:
         self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
         self._judge = EgressJudge(self.callers, Reports(self._delivery.add))
         self._sights = Sights(self.callers, self._connections, self._accounting, self._judge)
+        self._endpoints = Endpoints(settings.synthetic)
+        self._listed: tuple[tuple[str, int], ...] = ()
+        self._splice: Splice | None = None
         self._loaded: Loaded | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         #: Set once guests and Envoy are answered.
@@ -56,7 +61,14 @@ class Doors:
         """Serve until cancelled. Raises Unavailable: the warden is gone."""
         opened, (udp, tcp, own, listed) = await self._warden.open_gateway()
         networks = [ipaddress.IPv4Network(one) for one in opened.networks]
-        responder = Responder(self._judge, udp, tcp, session=self._session_at, refused=self._accounting.refused)
+        responder = Responder(
+            self._judge,
+            udp,
+            tcp,
+            session=self._session_at,
+            refused=self._accounting.refused,
+            synthetic=self._endpoints.address,
+        )
         resolver = Resolver(
             own,
             self._warden.vet,
@@ -65,7 +77,16 @@ class Doors:
             fit=lambda address: public(address) or _within(address, networks),
             refused=self._unresolved,
         )
-        listed.close()
+        splice = self._splice = Splice(
+            listed,
+            self._judge,
+            self._connections,
+            self._accounting,
+            lambda address, _: self._call_at(address),
+            self._endpoints,
+            resolver.addresses,
+            self._warden.dial,
+        )
         path = pathlib.Path(opened.authz)
         authorizer = Authorizer(
             path, self._judge, self._connections, self._accounting, self._call_at, gid=path.parent.stat().st_gid
@@ -73,7 +94,7 @@ class Doors:
         await authorizer.start()
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (responder.run(), resolver.run(), self._delivery.run(), self._look()):
+                for work in (responder.run(), resolver.run(), splice.run(), self._delivery.run(), self._look()):
                     group.create_task(work)
                 self.open.set()
         finally:
@@ -87,8 +108,21 @@ class Doors:
         """Judge by this bundle from now on, and cut what it refuses."""
         self._loaded = loaded
         self._judge.lead(loaded)
+        self._endpoints.lead(loaded.bundle.endpoints if loaded is not None else ())
+        if self._splice is not None:
+            self._splice.lead()
         if loaded is not None:
-            await self._connections.recheck(self._judge)
+            try:
+                await self._list_endpoints()
+            finally:
+                await self._connections.recheck(self._judge)
+
+    async def _list_endpoints(self) -> None:
+        """Have the gateway lead here what is listed. What no longer is gets no further than the splice."""
+        pairs = self._endpoints.pairs()
+        if pairs != self._listed:
+            await self._warden.list_endpoints(pairs)
+            self._listed = pairs
 
     def opened(self, where: Where) -> None:
         """See callers.Listener."""

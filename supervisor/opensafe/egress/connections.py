@@ -2,7 +2,7 @@
 
 Envoy asks once, before it dials; a tunnel lives on when what allowed it is gone, so somebody must know its socket. The
 check enters a connection before Envoy has its answer, and Envoy's log takes it out. What the log shows and the table
-does not have was never allowed here, and is cut.
+does not have was never allowed here, and is cut. Those of the splice are ended by the splice itself.
 """
 
 import asyncio
@@ -42,7 +42,10 @@ class Judge(Protocol):
 
 
 class Open(msgspec.Struct, kw_only=True, eq=False):
-    """One connection, or an HTTP request on one. start_ns: by Envoy's clock, 0 until known. sent, received: bytes."""
+    """One connection, or an HTTP request on one. start_ns: by Envoy's clock, 0 until known. sent, received: bytes.
+
+    end: ends it and leaves the table, in the turn in which it is called; None where Envoy carries it.
+    """
 
     question: Question
     answer: Answer
@@ -53,6 +56,7 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     sent: int = 0
     received: int = 0
     cut: bool = False
+    end: Callable[[], None] | None = None
 
 
 async def _second() -> None:
@@ -85,9 +89,21 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def enter(self, source: Socket, question: Question, answer: Answer, call: Call | None, start_ns: int = 0) -> None:
-        """A check allows this. Raises LimitExceeded: the sandbox has all it may have."""
+    def enter(
+        self,
+        source: Socket,
+        question: Question,
+        answer: Answer,
+        call: Call | None,
+        start_ns: int = 0,
+        end: Callable[[], None] | None = None,
+    ) -> Open:
+        """A check allows this. end: see Open. Raises LimitExceeded: the sandbox has all it may have."""
         before = self._open.get(source)
+        if before is not None and (end is not None or before.end is not None):  # no request after another on one socket
+            raise LimitExceeded(
+                "another connection is open from this port", value=source[1], limit=1, remedy="Use another port."
+            )
         if before is None and self._held[answer.sandbox_id] >= self._most:
             raise LimitExceeded(
                 "the sandbox has too many open connections",
@@ -100,15 +116,17 @@ class Connections:
             self._settling[(*source, before.start_ns)] = before
             if len(self._settling) > _SETTLING:
                 self._settling.popitem(last=False)
-        self._open[source] = Open(
+        one = self._open[source] = Open(
             question=question,
             answer=answer,
             source=source,
             call=call,
             since_us=time.time_ns() // 1000,
             start_ns=start_ns,
+            end=end,
         )
         self._held[answer.sandbox_id] += 1
+        return one
 
     def find(self, source: Socket, start_ns: int) -> Open | None:
         """What a log entry of this socket is about. The older one has the first right to a start nobody has claimed."""
@@ -167,7 +185,11 @@ class Connections:
     def gone(self, sandbox_id: str) -> None:
         """The sandbox is gone, and its sockets with it."""
         for source in [source for source, one in self._open.items() if one.answer.sandbox_id == sandbox_id]:
-            self.leave(self._open[source])
+            one = self._open[source]
+            if one.end is not None:
+                one.end()
+            else:
+                self.leave(one)
         for key in [key for key, one in self._settling.items() if one.answer.sandbox_id == sandbox_id]:
             del self._settling[key]
         self._accounting.gone(sandbox_id)
@@ -175,7 +197,8 @@ class Connections:
     def lost(self) -> None:
         """Envoy is gone, and all connections with it."""
         for one in (*self._settling.values(), *self._open.values()):
-            self.leave(one)
+            if one.end is None:
+                self.leave(one)
 
     def snapshot(self, sandbox_ids: Collection[str] | None = None) -> tuple[OpenConnection, ...]:
         """What is open now, in these sandboxes or in all."""
@@ -210,7 +233,11 @@ class Connections:
 
     async def _end(self, one: Open, why: str) -> None:
         one.cut = True
-        await self._cut_socket(one.source, why)
+        if one.end is None:
+            await self._cut_socket(one.source, why)
+        else:
+            one.end()
+            _log.info("connection cut", source=one.source[0], port=one.source[1], why=why)
 
     async def _cut_socket(self, source: Socket, why: str) -> None:
         try:

@@ -1,9 +1,9 @@
 """The sandboxes' DNS server: says where the gateway is, to those who may go there, and asks nobody.
 
 A refused lookup is itself a way out where it is forwarded (the name is the message), so nothing is: the one address of
-every allowed name is that at which the question arrived, where Envoy listens, and Envoy's own resolver asks the world
-only after a connection has been allowed. What is not allowed does not exist (NXDOMAIN): at REFUSED, libc tries again
-and reports a passing fault.
+an allowed name is that at which the question arrived, where Envoy listens, or one that stands for it, and the world is
+asked only after a connection has been allowed. What is not allowed does not exist (NXDOMAIN): at REFUSED, libc tries
+again and reports a passing fault.
 """
 
 import asyncio
@@ -73,7 +73,8 @@ class Responder:
     """Answers on a bound UDP socket and a listening TCP socket, which it closes at the end.
 
     session: what names are counted by, of a source address; without it the address. refused: told sandbox and name of
-    each question that is. dropped: questions over the rate, and connections over a cap, which get no answer.
+    each question that is. synthetic: what stands for a canonical name, or "". dropped: questions over the rate, and
+    connections over a cap, which get no answer.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Responder:
         *,
         session: Callable[[str], str] = str,
         refused: Callable[[str, str], None] | None = None,
+        synthetic: Callable[[str], str] = lambda _: "",
         clock: Callable[[], float] = time.monotonic,
         idle_s: float = _IDLE_S,
     ) -> None:
@@ -92,6 +94,7 @@ class Responder:
         self._tcp = tcp
         self._session = session
         self._refused = refused
+        self._synthetic = synthetic
         self._idle_s = idle_s
         self._asked = names.Asked()
         self._rate = Rate(_RATE, _BURST, clock)
@@ -185,15 +188,17 @@ class Responder:
         query = wire.read(packet)
         if not isinstance(query, wire.Query):
             return query
-        if not self._allows(query.name, source):
+        name = self._allowed(query.name, source)
+        if not name:
             return wire.answer(query.message, dns.rcode.NXDOMAIN, authoritative=True)
-        addresses = (here,) if query.kind == dns.rdatatype.A else ()
+        addresses = (self._synthetic(name) or here,) if query.kind == dns.rdatatype.A else ()
         return wire.answer(query.message, dns.rcode.NOERROR, addresses, ttl=_TTL_S, authoritative=True)
 
-    def _allows(self, name: str, source: str) -> bool:
+    def _allowed(self, name: str, source: str) -> str:
+        """The canonical name; "" where it is not allowed."""
         label = names.measure(name) | {"names": self._asked.count(self._session(source), name)}
         verdict = self._judge.judge(Question(layer="dns", source=source, name=name, port=None, label=label))
         if not verdict.allowed and self._refused is not None:
             self._refused(verdict.sandbox_id, verdict.name)
         canonical = canonical_name(name)
-        return verdict.allowed and canonical is not None and not is_address(canonical)
+        return canonical if verdict.allowed and canonical is not None and not is_address(canonical) else ""

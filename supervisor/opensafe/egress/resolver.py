@@ -92,6 +92,17 @@ class Resolver:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    async def addresses(self, name: str) -> tuple[str, ...]:
+        """What Envoy would be answered for a canonical name; none where that is no address."""
+        if not self._knows(name):
+            return ()
+        outcome = self._cache.get(name)
+        if outcome is None or outcome.until <= self._clock():
+            outcome = await self._look_up(name)
+            if outcome.until:
+                self._keep(name, outcome)
+        return outcome.addresses
+
     async def run(self) -> None:
         """Answer until cancelled."""
         loop = asyncio.get_running_loop()

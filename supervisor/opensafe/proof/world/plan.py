@@ -34,6 +34,8 @@ HTTP, TLS, DNS = 80, 443, 53
 #: The server speaks first.
 BANNER: Final = 9001
 BANNER_TEXT: Final = b"220 world.test ready\r\n"
+#: A database, whose client speaks first.
+POSTGRES: Final = 5432
 #: TLS here as well.
 MORE_TLS: Final = (853, 8443)
 #: What is sent here is read and written down.

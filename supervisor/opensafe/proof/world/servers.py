@@ -21,7 +21,7 @@ from typing import Final, SupportsIndex
 
 from opensafe.warden import kernel
 
-from . import control, plan, proxy, site, web
+from . import control, plan, postgres, proxy, site, web
 from .authority import Authority
 from .capture import Capturing
 from .events import DATA_MAX, Event, Kind
@@ -130,6 +130,7 @@ class Servers:
             plan.BANNER: self._banner,
             plan.PROXY: self._proxy,
         }
+        handlers[plan.POSTGRES] = self._postgres
         handlers |= dict.fromkeys((plan.TLS, *plan.MORE_TLS), self._tls)
         handlers |= dict.fromkeys(plan.SINKS, self._sink)
         for port, handler in handlers.items():
@@ -206,6 +207,10 @@ class Servers:
         await connection.open()
         connection.writer.write(plan.BANNER_TEXT)
         await self._drink(connection)
+
+    async def _postgres(self, connection: Connection) -> None:
+        await connection.open()
+        await postgres.serve(connection.reader, connection.writer)
 
     async def _sink(self, connection: Connection) -> None:
         await connection.open()
