@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from .errors import ConfigError
-from .model import destination
+from .model import destination, upstream_proxy
 from .model.limits import SandboxLimits
 from .model.sandbox import Name
 
@@ -119,6 +119,8 @@ class EgressSettings(_Section, frozen=True):
     addresses that stand for the names of listed endpoints, and that nobody else may have. resolvers: whom
     allowed names are asked of, an IPv4 address with or without a port; none: those of /etc/resolv.conf. vetted_also:
     networks whose addresses names may have beside global ones, for a site's own servers.
+
+    proxy: through which everything goes, see model/upstream_proxy.py.
     """
 
     enabled: bool = False
@@ -128,6 +130,7 @@ class EgressSettings(_Section, frozen=True):
     synthetic: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/(1[6-9]|2[0-8])$")] = "10.203.0.0/22"
     resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
     vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
+    proxy: upstream_proxy.ProxySettings | None = None
 
 
 class Service(_Section, frozen=True):
@@ -189,6 +192,7 @@ def load(path: pathlib.Path) -> Config:
                 f"{path}: audit.ship: {error}", value=place, remedy="docs/audit.md has an example of each."
             ) from error
     _check_networks(path, config.egress)
+    _check_proxy(path, config.egress)
     for entry in config.pool:
         if entry.principal not in config.principals:
             raise ConfigError(
@@ -206,6 +210,17 @@ def load(path: pathlib.Path) -> Config:
             remedy="Keep fewer ready, or raise the cap: cells count against it.",
         )
     return config
+
+
+def _check_proxy(path: pathlib.Path, settings: EgressSettings) -> None:
+    own = tuple(ipaddress.IPv4Network(getattr(settings, key)) for key in ("links", "uplink", "synthetic"))
+    if wrong := upstream_proxy.fault(settings.proxy, (*NEVER_VETTED, *own)):
+        raise ConfigError(
+            f"{path}: {wrong}",
+            value=settings.proxy.address if settings.proxy else "",
+            limit="a name or IPv4 address of another host, and a port",
+            remedy='Write it as "proxy.corp.example:3128".',
+        )
 
 
 def _check_networks(path: pathlib.Path, settings: EgressSettings) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from opensafe.cli import way_out
 from opensafe.config import EgressSettings
+from opensafe.model.upstream_proxy import ProxySettings
 from opensafe.warden.network import namespaces
 
 ENABLED = EgressSettings(enabled=True)
@@ -54,6 +55,14 @@ def test_the_interface_of_the_best_default_route_has_to_forward(tmp_path, wan0):
 def test_a_host_without_a_default_route_leads_nowhere(tmp_path):
     check = found(way_out.look(ENABLED, tmp_path))["way out"]
     assert (check.ok, check.value) == (False, "no default route")
+
+
+@pytest.mark.parametrize(("address", "interface"), [("192.0.2.9", "lan0"), ("10.0.0.5", "wan0"), ("p.test", "wan0")])
+def test_where_there_is_a_proxy_the_interface_towards_it_has_to_forward(tmp_path, address, interface):
+    settings = EgressSettings(enabled=True, proxy=ProxySettings(address=f"{address}:3128"))
+    checks = found(way_out.look(settings, proc_with(tmp_path, wan0=1)))
+    assert interface in checks["way out"].value
+    assert "LIMIT" in checks["way out proxy"].value
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import pytest
 
 from opensafe.config import load
 from opensafe.errors import ConfigError
+from opensafe.model.upstream_proxy import ProxySettings
+from opensafe.warden.credentials import read_authorization
 
 
 def write(tmp_path, line):
@@ -33,3 +35,49 @@ def test_NW_12_loopback_link_local_and_multicast_never(tmp_path, network):
 def test_an_address_is_no_network(tmp_path, line):
     with pytest.raises(ConfigError, match="has host bits set"):
         load(write(tmp_path, line))
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port", "literal"),
+    [
+        ("proxy.corp.example:3128", "proxy.corp.example", 3128, False),
+        ("proxy:8080", "proxy", 8080, False),
+        ("10.0.0.5:65535", "10.0.0.5", 65535, True),
+        ("198.51.100.7:80", "198.51.100.7", 80, True),
+    ],
+)
+def test_a_proxy_is_a_name_or_an_address_and_a_port(tmp_path, address, host, port, literal):
+    proxy = load(write(tmp_path, f'[egress.proxy]\naddress = "{address}"')).egress.proxy
+    assert (proxy.host, proxy.port, proxy.literal) == (host, port, literal)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", ":3128", "proxy", "proxy:", "proxy:0", "proxy:65536", "proxy:03128", "proxy:3128 ", "http://proxy:3128"),
+        *("user@proxy:3128", "a:b:3128", "[::1]:3128", "-x:3128", "proxy.:3128", "1.2.3:3128", "0x7f000001:3128"),
+        *("256.1.1.1:3128", "127.0.0.1:3128", "169.254.169.254:80", "224.0.0.1:80", "0.0.0.0:80", "Proxy.test:3128"),
+        *("10.201.0.9:3128", "10.202.0.1:3128", "10.203.0.1:3128", "a." * 127 + "b:3128", "x" * 64 + ":3128"),
+    ],
+)
+def test_NW_12_a_proxy_is_no_address_of_this_host_and_nothing_else(tmp_path, address):
+    with pytest.raises(ConfigError, match=r"egress\.proxy"):
+        load(write(tmp_path, f'[egress.proxy]\naddress = "{address}"'))
+
+
+def test_what_a_proxy_knows_a_site_by_is_in_a_file_of_roots_alone(tmp_path):
+    path = tmp_path / "authorization"
+    path.write_text("Basic dXNlcjpwYXNz\n")
+    proxy = ProxySettings(address="proxy:3128", authorization_file=str(path))
+    path.chmod(0o600)
+    assert read_authorization(proxy) == "Basic dXNlcjpwYXNz"
+    assert read_authorization(ProxySettings(address="proxy:3128")) == ""
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="not in a file of root's alone"):
+        read_authorization(proxy)
+    path.chmod(0o600)
+    for text in ("", "Basic", "Basic x\r\nHost: evil", "Basic dXNlcjpwYXNz\nX: y\n", "Basic é" + "x" * 20):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match="one line") as refused:
+            read_authorization(proxy)
+        assert "dXNl" not in f"{refused.value}{refused.value.value}"

@@ -5,9 +5,11 @@ here: forwarding on the interface that leads out, and other tables' forward chai
 what the daemon's accepts.
 """
 
+import ipaddress
 import pathlib
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -43,16 +45,24 @@ class _Listing(msgspec.Struct, frozen=True):
 
 
 def look(settings: EgressSettings, proc: pathlib.Path = pathlib.Path("/proc")) -> Iterator[Check]:
-    """One check of the interface, one of the foreign forward chains; none without a way out. `proc` is for tests."""
+    """The interface, the foreign forward chains, what a proxy leaves unknown; nothing without a way out.
+
+    `proc` is for tests.
+    """
     if settings.enabled:
-        yield _forwarding(proc)
+        proxy = settings.proxy
+        yield _forwarding(proc, proxy.host if proxy is not None and proxy.literal else "0.0.0.0")  # noqa: S104 - anywhere
         yield _chains()
+        if proxy is not None:
+            limit = "what addresses it dials is not seen, so not checked (LIMIT)"
+            yield check("way out proxy", True, f"all goes through {proxy.address}; {limit}", "")
 
 
-def _forwarding(proc: pathlib.Path) -> Check:
-    interface = _leads_out(proc)
+def _forwarding(proc: pathlib.Path, towards: str) -> Check:
+    interface = _leads_out(proc, int(ipaddress.IPv4Address(towards)))
     if not interface:
-        return check("way out", False, "no default route", "Give the host a route to where sandboxes may connect.")
+        what = f"no route to {towards}" if int(ipaddress.IPv4Address(towards)) else "no default route"
+        return check("way out", False, what, "Give the host a route to where sandboxes may connect.")
     try:
         on = (proc / "sys/net/ipv4/conf" / interface / "forwarding").read_text().strip() == "1"
     except OSError as error:
@@ -61,20 +71,25 @@ def _forwarding(proc: pathlib.Path) -> Check:
     return check("way out", on, f"{interface} {'forwards' if on else 'does not forward'}", remedy)
 
 
-def _leads_out(proc: pathlib.Path) -> str:
-    """The interface of the default route with the lowest metric, "" without any."""
+def _leads_out(proc: pathlib.Path, towards: int) -> str:
+    """The interface of the route there with the longest prefix, of such with the lowest metric; "" without any."""
     try:
         lines = (proc / "net/route").read_text().splitlines()[1:]
     except OSError:
         return ""
     routes = [line.split() for line in lines]
     # Interface, destination, gateway, flags, two counts, metric, mask: hexadecimal but for the metric.
-    default = [
-        (int(route[6]), route[0])
+    fit = [
+        (-_number(route[7]), int(route[6]), route[0])
         for route in routes
-        if len(route) > 7 and route[1] == route[7] == "00000000" and int(route[3], 16) & _UP
+        if len(route) > 7 and int(route[3], 16) & _UP and towards & _number(route[7]) == _number(route[1])
     ]
-    return min(default)[1] if default else ""
+    return min(fit)[2] if fit else ""
+
+
+def _number(hexadecimal: str) -> int:
+    """An address as /proc writes it: bytes in the host's order."""
+    return int.from_bytes(int(hexadecimal, 16).to_bytes(4, sys.byteorder), "big")
 
 
 def _chains() -> Check:

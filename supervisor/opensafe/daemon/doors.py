@@ -8,11 +8,11 @@ import asyncio
 import contextlib
 import ipaddress
 import pathlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 
 import structlog
 
-from opensafe.config import EgressSettings
+from opensafe.config import NEVER_VETTED, EgressSettings
 from opensafe.egress import upstream
 from opensafe.egress.accounting import Accounting
 from opensafe.egress.authz import Authorizer
@@ -22,6 +22,7 @@ from opensafe.egress.delivery import Delivery
 from opensafe.egress.dns import Responder
 from opensafe.egress.endpoints import Endpoints
 from opensafe.egress.judge import EgressJudge
+from opensafe.egress.proxied import Failures
 from opensafe.egress.reports import Reports
 from opensafe.egress.resolver import Resolver, public
 from opensafe.egress.sight import Sights
@@ -46,7 +47,12 @@ class Doors:
         self._delivery = Delivery(warden.report)
         self._accounting = Accounting()
         self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
-        self._judge = EgressJudge(self.callers, Reports(self._delivery.add))
+        self._proxy = settings.proxy
+        self._judge = EgressJudge(
+            self.callers,
+            Reports(self._delivery.add),
+            proxy=settings.proxy.host if settings.proxy is not None else "",
+        )
         self._sights = Sights(self.callers, self._connections, self._accounting, self._judge)
         self._endpoints = Endpoints(settings.synthetic)
         self._listed: tuple[tuple[str, int], ...] = ()
@@ -74,7 +80,7 @@ class Doors:
             self._warden.vet,
             upstream.servers(self._settings.resolvers),
             self._knows,
-            fit=lambda address: public(address) or _within(address, networks),
+            fit=lambda address: self._fit(address, networks),
             refused=self._unresolved,
         )
         splice = self._splice = Splice(
@@ -88,8 +94,15 @@ class Doors:
             self._warden.dial,
         )
         path = pathlib.Path(opened.authz)
+        failures = Failures(self._connections, Reports(self._delivery.add).refused) if self._proxy is not None else None
         authorizer = Authorizer(
-            path, self._judge, self._connections, self._accounting, self._call_at, gid=path.parent.stat().st_gid
+            path,
+            self._judge,
+            self._connections,
+            self._accounting,
+            self._call_at,
+            failures=failures,
+            gid=path.parent.stat().st_gid,
         )
         await authorizer.start()
         try:
@@ -156,8 +169,16 @@ class Doors:
         return call.session_id if call is not None else ""
 
     def _knows(self, name: str) -> bool:
-        """Whether the bundle in force lets any call have the name."""
+        """Whether the bundle in force lets any call have the name. Where there is a proxy, it alone is looked up."""
+        if self._proxy is not None:
+            return name == self._proxy.host
         return self._loaded is not None and classify_host(name, self._loaded.engine.tables).get("allowed", False)
+
+    def _fit(self, address: str, networks: list[ipaddress.IPv4Network]) -> bool:
+        """Whether names may lead there. The proxy is where the site says, which may be within it."""
+        if self._proxy is not None:
+            return not _within(address, NEVER_VETTED)
+        return public(address) or _within(address, networks)
 
     def _unresolved(self, name: str, why: str) -> None:
         """An allowed name whose answer is not passed on: it would lead where nobody may go."""
@@ -178,7 +199,7 @@ class Doors:
         task.add_done_callback(self._tasks.discard)
 
 
-def _within(address: str, networks: list[ipaddress.IPv4Network]) -> bool:
+def _within(address: str, networks: Sequence[ipaddress.IPv4Network]) -> bool:
     with contextlib.suppress(ValueError):
         return any(ipaddress.IPv4Address(address) in network for network in networks)
     return False

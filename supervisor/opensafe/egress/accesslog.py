@@ -15,6 +15,7 @@ from opensafe.warden.feed import Call
 
 from .accounting import Accounting
 from .connections import Connections, Judge, Open, Socket
+from .proxied import Failures
 
 _ENDS: Final = frozenset((als_pb2.AccessLogType.TcpConnectionEnd, als_pb2.AccessLogType.DownstreamEnd))
 _OPENS: Final = frozenset(
@@ -24,6 +25,9 @@ _OPENS: Final = frozenset(
         als_pb2.AccessLogType.DownstreamPeriodic,
     )
 )
+
+#: The log of second stages, which dial for guests, as Envoy is configured.
+_DIALLED: Final = "dialled"
 
 _log = structlog.get_logger()
 
@@ -37,7 +41,10 @@ class Log:
         connections: Connections,
         accounting: Accounting,
         call_at: Callable[[str], Call | None],
+        failures: Failures | None = None,
     ) -> None:
+        """failures: told of the ends of what went through the site's proxy, where there is one."""
+        self._failures = failures
         self._judge = judge
         self._connections = connections
         self._accounting = accounting
@@ -47,10 +54,15 @@ class Log:
     async def follow(self, messages: AsyncIterator[als_pb2.StreamAccessLogsMessage]) -> None:
         """Until the stream ends."""
         self._streams += 1
+        name = ""
         try:
             async for message in messages:
                 try:
-                    await self._take(message)
+                    name = message.identifier.log_name or name
+                    if name == _DIALLED:
+                        self._second(message)
+                    else:
+                        await self._take(message)
                 except Exception:  # noqa: BLE001 - one bad entry must not end the account of all others
                     _log.exception("an access log entry could not be read")
         finally:
@@ -74,8 +86,16 @@ class Log:
                 grown[id(one)] = one
             if kind in _ENDS:
                 grown.pop(id(one), None)
+                if self._failures is not None:
+                    self._failures.ended(one, common)
                 self._connections.leave(one, common.upstream_remote_address.socket_address.address)
         await self._connections.settle(self._judge, grown.values())
+
+    def _second(self, message: als_pb2.StreamAccessLogsMessage) -> None:
+        """What the first stage has not seen. Bytes and ends are told by it."""
+        for common, _, _ in _entries(message):
+            if self._failures is not None and common.access_log_type in _ENDS:
+                self._failures.tunnel(common)
 
     async def _unknown(
         self, source: Socket, sent: int, received: int, common: als_pb2.AccessLogCommon, *, ended: bool

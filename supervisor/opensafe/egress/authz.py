@@ -28,6 +28,7 @@ from .accesslog import Log
 from .accounting import Accounting
 from .connections import Connections, Judge
 from .judge import Answer, Question
+from .proxied import Failures
 
 _MODE: Final = 0o660
 #: Bytes of what is logged at once.
@@ -60,16 +61,20 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         accounting: Accounting,
         call_at: Callable[[str], Call | None],
         *,
+        failures: Failures | None = None,
         gid: int | None = None,
     ) -> None:
-        """path: of the socket. call_at: the call that has the grant at a source address. gid: of Envoy."""
+        """path: of the socket. call_at: the call that has the grant at a source address. gid: of Envoy.
+
+        failures: see accesslog.Log.
+        """
         self._path = path
         self._gid = gid
         self._judge = judge
         self._connections = connections
         self._accounting = accounting
         self._call_at = call_at
-        self._log = Log(judge, connections, accounting, call_at)
+        self._log = Log(judge, connections, accounting, call_at, failures)
         self._checks = unary.Server(path, self.check)
         self._logs = path.with_name(LOG_SOCKET)
         self._server = grpc.aio.server(

@@ -128,6 +128,10 @@ class Connections:
         self._held[answer.sandbox_id] += 1
         return one
 
+    def at(self, source: Socket) -> Open | None:
+        """What is open from there."""
+        return self._open.get(source)
+
     def find(self, source: Socket, start_ns: int) -> Open | None:
         """What a log entry of this socket is about. The older one has the first right to a start nobody has claimed."""
         for key in ((*source, start_ns), (*source, 0)):

@@ -16,7 +16,7 @@ from opensafe.model.decision import Action, Decision, RuleHit, Severity
 from opensafe.model.facts import ClassTables, HostFact
 from opensafe.model.ids import new_id, now_us
 from opensafe.model.policy_input import BudgetInput, CallInput, EgressInput, PolicyInput, SandboxInput
-from opensafe.normalize.urls import parse_host
+from opensafe.normalize.urls import canonical_name, parse_host
 from opensafe.policy.engine import Engine
 from opensafe.policy.reload import Loaded
 from opensafe.warden.feed import Call
@@ -113,9 +113,18 @@ class EgressJudge:
     """Asks the policy that was given last; without one, nothing is allowed."""
 
     def __init__(
-        self, callers: Callers, reports: Reports, *, used: Callable[[str], Mapping[str, int]] = _nothing
+        self,
+        callers: Callers,
+        reports: Reports,
+        *,
+        used: Callable[[str], Mapping[str, int]] = _nothing,
+        proxy: str = "",
     ) -> None:
-        """used: what a session has used beside its call's budget and the question's own figures, under budget keys."""
+        """used: what a session has used beside its call's budget and the question's own figures, under budget keys.
+
+        proxy: the site's own, through which all goes and which no guest may name.
+        """
+        self._proxy = canonical_name(proxy) or proxy
         self._callers = callers
         self._reports = reports
         self._used = used
@@ -164,6 +173,8 @@ class EgressJudge:
             raise _RefusedError(_DENY, "there is no policy to judge by", host.name, "Try again later.")
         if where is None:
             raise _RefusedError(_DENY, "no sandbox speaks from this address", question.source, "Report it.")
+        if self._proxy and host.name == self._proxy:
+            raise _RefusedError(_DENY, "this is the site's own proxy", host.name, "Name the host that it leads to.")
         if question.upgrade and _UPGRADES not in tables.hosts:  # a bundle from before there was a rule on it
             remedy = f"Have the host listed in hosts.{_UPGRADES} of the site's policy data."
             raise _RefusedError(_UPGRADE, "policy knows of no change of protocol", host.name, remedy)

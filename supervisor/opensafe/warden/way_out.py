@@ -18,11 +18,12 @@ import msgspec
 
 from ..config import EgressSettings
 from ..errors import HostUnsuitable, InvalidArgument, OpenSafeError
-from . import protocol
+from . import credentials, protocol
 from .connections import Connections
 from .looking import Lookout
 from .network import gateway, sockets
 from .network.envoy import Envoy
+from .network.envoy_config import Proxy
 from .network.gateway import Gateway
 from .network.links import Link
 from .network.ports import Port
@@ -79,8 +80,10 @@ class WayOut:
         sockets.prepare_one(directory, settings.user, service.pw_uid, "egress.user")
         authz = directory / "authz.sock"
         namespace = layout.namespaces / NAMESPACE
+        proxy = _proxy(settings)
         made = await Gateway.open(namespace, settings, instance, own.pw_uid)
-        opened = cls(settings, made, Envoy(layout, own, namespace, authz), authz, origin)
+        envoy = Envoy(layout, own, namespace, authz, proxy=proxy)
+        opened = cls(settings, made, envoy, authz, origin)
         try:
             await opened._begin()
         except BaseException:
@@ -210,6 +213,14 @@ class WayOut:
         self._cutting.add(task)
         task.add_done_callback(self._cutting.discard)
         return task
+
+
+def _proxy(settings: EgressSettings) -> Proxy | None:
+    """Raises ConfigError."""
+    told = settings.proxy
+    if told is None:
+        return None
+    return Proxy(host=told.host, port=told.port, authorization=credentials.read_authorization(told))
 
 
 async def clear(layout: Layout, instance: str) -> tuple[str, ...]:

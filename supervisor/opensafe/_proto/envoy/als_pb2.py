@@ -23,38 +23,54 @@ _sym_db = _symbol_database.Default()
 
 
 from opensafe._proto.envoy import address_pb2 as envoy_dot_config_dot_core_dot_v3_dot_address__pb2
+from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$envoy/service/accesslog/v3/als.proto\x12\x1a\x65nvoy.service.accesslog.v3\x1a\"envoy/config/core/v3/address.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1a\n\x18StreamAccessLogsResponse\"\x98\x03\n\x17StreamAccessLogsMessage\x12]\n\thttp_logs\x18\x02 \x01(\x0b\x32H.envoy.service.accesslog.v3.StreamAccessLogsMessage.HTTPAccessLogEntriesH\x00\x12[\n\x08tcp_logs\x18\x03 \x01(\x0b\x32G.envoy.service.accesslog.v3.StreamAccessLogsMessage.TCPAccessLogEntriesH\x00\x1aY\n\x14HTTPAccessLogEntries\x12\x41\n\tlog_entry\x18\x01 \x03(\x0b\x32..envoy.service.accesslog.v3.HTTPAccessLogEntry\x1aW\n\x13TCPAccessLogEntries\x12@\n\tlog_entry\x18\x01 \x03(\x0b\x32-.envoy.service.accesslog.v3.TCPAccessLogEntryB\r\n\x0blog_entries\"\xac\x01\n\x11TCPAccessLogEntry\x12\x46\n\x11\x63ommon_properties\x18\x01 \x01(\x0b\x32+.envoy.service.accesslog.v3.AccessLogCommon\x12O\n\x15\x63onnection_properties\x18\x02 \x01(\x0b\x32\x30.envoy.service.accesslog.v3.ConnectionProperties\"\xe6\x01\n\x12HTTPAccessLogEntry\x12\x46\n\x11\x63ommon_properties\x18\x01 \x01(\x0b\x32+.envoy.service.accesslog.v3.AccessLogCommon\x12\x42\n\x07request\x18\x03 \x01(\x0b\x32\x31.envoy.service.accesslog.v3.HTTPRequestProperties\x12\x44\n\x08response\x18\x04 \x01(\x0b\x32\x32.envoy.service.accesslog.v3.HTTPResponseProperties\"B\n\x14\x43onnectionProperties\x12\x16\n\x0ereceived_bytes\x18\x01 \x01(\x04\x12\x12\n\nsent_bytes\x18\x02 \x01(\x04\"R\n\x15HTTPRequestProperties\x12\x1d\n\x15request_headers_bytes\x18\x0b \x01(\x04\x12\x1a\n\x12request_body_bytes\x18\x0c \x01(\x04\"U\n\x16HTTPResponseProperties\x12\x1e\n\x16response_headers_bytes\x18\x02 \x01(\x04\x12\x1b\n\x13response_body_bytes\x18\x03 \x01(\x04\"\xd3\x02\n\x0f\x41\x63\x63\x65ssLogCommon\x12@\n\x19\x64ownstream_remote_address\x18\x02 \x01(\x0b\x32\x1d.envoy.config.core.v3.Address\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12>\n\x17upstream_remote_address\x18\r \x01(\x0b\x32\x1d.envoy.config.core.v3.Address\x12\"\n\x1a\x64ownstream_wire_bytes_sent\x18\x1d \x01(\x04\x12&\n\x1e\x64ownstream_wire_bytes_received\x18\x1e \x01(\x04\x12\x42\n\x0f\x61\x63\x63\x65ss_log_type\x18! \x01(\x0e\x32).envoy.service.accesslog.v3.AccessLogType*\x9c\x01\n\rAccessLogType\x12\n\n\x06NotSet\x10\x00\x12\x18\n\x14TcpUpstreamConnected\x10\x01\x12\x0f\n\x0bTcpPeriodic\x10\x02\x12\x14\n\x10TcpConnectionEnd\x10\x03\x12\x13\n\x0f\x44ownstreamStart\x10\x04\x12\x16\n\x12\x44ownstreamPeriodic\x10\x05\x12\x11\n\rDownstreamEnd\x10\x06\x32\x93\x01\n\x10\x41\x63\x63\x65ssLogService\x12\x7f\n\x10StreamAccessLogs\x12\x33.envoy.service.accesslog.v3.StreamAccessLogsMessage\x1a\x34.envoy.service.accesslog.v3.StreamAccessLogsResponse(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$envoy/service/accesslog/v3/als.proto\x12\x1a\x65nvoy.service.accesslog.v3\x1a\"envoy/config/core/v3/address.proto\x1a\x19google/protobuf/any.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1a\n\x18StreamAccessLogsResponse\"\x8c\x04\n\x17StreamAccessLogsMessage\x12R\n\nidentifier\x18\x01 \x01(\x0b\x32>.envoy.service.accesslog.v3.StreamAccessLogsMessage.Identifier\x12]\n\thttp_logs\x18\x02 \x01(\x0b\x32H.envoy.service.accesslog.v3.StreamAccessLogsMessage.HTTPAccessLogEntriesH\x00\x12[\n\x08tcp_logs\x18\x03 \x01(\x0b\x32G.envoy.service.accesslog.v3.StreamAccessLogsMessage.TCPAccessLogEntriesH\x00\x1aY\n\x14HTTPAccessLogEntries\x12\x41\n\tlog_entry\x18\x01 \x03(\x0b\x32..envoy.service.accesslog.v3.HTTPAccessLogEntry\x1aW\n\x13TCPAccessLogEntries\x12@\n\tlog_entry\x18\x01 \x03(\x0b\x32-.envoy.service.accesslog.v3.TCPAccessLogEntry\x1a\x1e\n\nIdentifier\x12\x10\n\x08log_name\x18\x02 \x01(\tB\r\n\x0blog_entries\"\xac\x01\n\x11TCPAccessLogEntry\x12\x46\n\x11\x63ommon_properties\x18\x01 \x01(\x0b\x32+.envoy.service.accesslog.v3.AccessLogCommon\x12O\n\x15\x63onnection_properties\x18\x02 \x01(\x0b\x32\x30.envoy.service.accesslog.v3.ConnectionProperties\"\xe6\x01\n\x12HTTPAccessLogEntry\x12\x46\n\x11\x63ommon_properties\x18\x01 \x01(\x0b\x32+.envoy.service.accesslog.v3.AccessLogCommon\x12\x42\n\x07request\x18\x03 \x01(\x0b\x32\x31.envoy.service.accesslog.v3.HTTPRequestProperties\x12\x44\n\x08response\x18\x04 \x01(\x0b\x32\x32.envoy.service.accesslog.v3.HTTPResponseProperties\"B\n\x14\x43onnectionProperties\x12\x16\n\x0ereceived_bytes\x18\x01 \x01(\x04\x12\x12\n\nsent_bytes\x18\x02 \x01(\x04\"R\n\x15HTTPRequestProperties\x12\x1d\n\x15request_headers_bytes\x18\x0b \x01(\x04\x12\x1a\n\x12request_body_bytes\x18\x0c \x01(\x04\"U\n\x16HTTPResponseProperties\x12\x1e\n\x16response_headers_bytes\x18\x02 \x01(\x04\x12\x1b\n\x13response_body_bytes\x18\x03 \x01(\x04\"\x82\x05\n\x0f\x41\x63\x63\x65ssLogCommon\x12@\n\x19\x64ownstream_remote_address\x18\x02 \x01(\x0b\x32\x1d.envoy.config.core.v3.Address\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12>\n\x17upstream_remote_address\x18\r \x01(\x0b\x32\x1d.envoy.config.core.v3.Address\x12\x41\n\x0eresponse_flags\x18\x10 \x01(\x0b\x32).envoy.service.accesslog.v3.ResponseFlags\x12\x36\n\x08metadata\x18\x11 \x01(\x0b\x32$.envoy.service.accesslog.v3.Metadata\x12\x61\n\x14\x66ilter_state_objects\x18\x15 \x03(\x0b\x32\x43.envoy.service.accesslog.v3.AccessLogCommon.FilterStateObjectsEntry\x12\"\n\x1a\x64ownstream_wire_bytes_sent\x18\x1d \x01(\x04\x12&\n\x1e\x64ownstream_wire_bytes_received\x18\x1e \x01(\x04\x12\x42\n\x0f\x61\x63\x63\x65ss_log_type\x18! \x01(\x0e\x32).envoy.service.accesslog.v3.AccessLogType\x1aO\n\x17\x46ilterStateObjectsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any:\x02\x38\x01\"\xad\x01\n\x08Metadata\x12Q\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32\x38.envoy.service.accesslog.v3.Metadata.FilterMetadataEntry\x1aN\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\"z\n\rResponseFlags\x12\x1b\n\x13no_healthy_upstream\x18\x02 \x01(\x08\x12#\n\x1bupstream_connection_failure\x18\x06 \x01(\x08\x12\'\n\x1fupstream_connection_termination\x18\x07 \x01(\x08*\x9c\x01\n\rAccessLogType\x12\n\n\x06NotSet\x10\x00\x12\x18\n\x14TcpUpstreamConnected\x10\x01\x12\x0f\n\x0bTcpPeriodic\x10\x02\x12\x14\n\x10TcpConnectionEnd\x10\x03\x12\x13\n\x0f\x44ownstreamStart\x10\x04\x12\x16\n\x12\x44ownstreamPeriodic\x10\x05\x12\x11\n\rDownstreamEnd\x10\x06\x32\x93\x01\n\x10\x41\x63\x63\x65ssLogService\x12\x7f\n\x10StreamAccessLogs\x12\x33.envoy.service.accesslog.v3.StreamAccessLogsMessage\x1a\x34.envoy.service.accesslog.v3.StreamAccessLogsResponse(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'envoy.service.accesslog.v3.als_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACCESSLOGTYPE']._serialized_start=1566
-  _globals['_ACCESSLOGTYPE']._serialized_end=1722
-  _globals['_STREAMACCESSLOGSRESPONSE']._serialized_start=137
-  _globals['_STREAMACCESSLOGSRESPONSE']._serialized_end=163
-  _globals['_STREAMACCESSLOGSMESSAGE']._serialized_start=166
-  _globals['_STREAMACCESSLOGSMESSAGE']._serialized_end=574
-  _globals['_STREAMACCESSLOGSMESSAGE_HTTPACCESSLOGENTRIES']._serialized_start=381
-  _globals['_STREAMACCESSLOGSMESSAGE_HTTPACCESSLOGENTRIES']._serialized_end=470
-  _globals['_STREAMACCESSLOGSMESSAGE_TCPACCESSLOGENTRIES']._serialized_start=472
-  _globals['_STREAMACCESSLOGSMESSAGE_TCPACCESSLOGENTRIES']._serialized_end=559
-  _globals['_TCPACCESSLOGENTRY']._serialized_start=577
-  _globals['_TCPACCESSLOGENTRY']._serialized_end=749
-  _globals['_HTTPACCESSLOGENTRY']._serialized_start=752
-  _globals['_HTTPACCESSLOGENTRY']._serialized_end=982
-  _globals['_CONNECTIONPROPERTIES']._serialized_start=984
-  _globals['_CONNECTIONPROPERTIES']._serialized_end=1050
-  _globals['_HTTPREQUESTPROPERTIES']._serialized_start=1052
-  _globals['_HTTPREQUESTPROPERTIES']._serialized_end=1134
-  _globals['_HTTPRESPONSEPROPERTIES']._serialized_start=1136
-  _globals['_HTTPRESPONSEPROPERTIES']._serialized_end=1221
-  _globals['_ACCESSLOGCOMMON']._serialized_start=1224
-  _globals['_ACCESSLOGCOMMON']._serialized_end=1563
-  _globals['_ACCESSLOGSERVICE']._serialized_start=1725
-  _globals['_ACCESSLOGSERVICE']._serialized_end=1872
+  _globals['_ACCESSLOGCOMMON_FILTERSTATEOBJECTSENTRY']._loaded_options = None
+  _globals['_ACCESSLOGCOMMON_FILTERSTATEOBJECTSENTRY']._serialized_options = b'8\001'
+  _globals['_METADATA_FILTERMETADATAENTRY']._loaded_options = None
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_options = b'8\001'
+  _globals['_ACCESSLOGTYPE']._serialized_start=2342
+  _globals['_ACCESSLOGTYPE']._serialized_end=2498
+  _globals['_STREAMACCESSLOGSRESPONSE']._serialized_start=194
+  _globals['_STREAMACCESSLOGSRESPONSE']._serialized_end=220
+  _globals['_STREAMACCESSLOGSMESSAGE']._serialized_start=223
+  _globals['_STREAMACCESSLOGSMESSAGE']._serialized_end=747
+  _globals['_STREAMACCESSLOGSMESSAGE_HTTPACCESSLOGENTRIES']._serialized_start=522
+  _globals['_STREAMACCESSLOGSMESSAGE_HTTPACCESSLOGENTRIES']._serialized_end=611
+  _globals['_STREAMACCESSLOGSMESSAGE_TCPACCESSLOGENTRIES']._serialized_start=613
+  _globals['_STREAMACCESSLOGSMESSAGE_TCPACCESSLOGENTRIES']._serialized_end=700
+  _globals['_STREAMACCESSLOGSMESSAGE_IDENTIFIER']._serialized_start=702
+  _globals['_STREAMACCESSLOGSMESSAGE_IDENTIFIER']._serialized_end=732
+  _globals['_TCPACCESSLOGENTRY']._serialized_start=750
+  _globals['_TCPACCESSLOGENTRY']._serialized_end=922
+  _globals['_HTTPACCESSLOGENTRY']._serialized_start=925
+  _globals['_HTTPACCESSLOGENTRY']._serialized_end=1155
+  _globals['_CONNECTIONPROPERTIES']._serialized_start=1157
+  _globals['_CONNECTIONPROPERTIES']._serialized_end=1223
+  _globals['_HTTPREQUESTPROPERTIES']._serialized_start=1225
+  _globals['_HTTPREQUESTPROPERTIES']._serialized_end=1307
+  _globals['_HTTPRESPONSEPROPERTIES']._serialized_start=1309
+  _globals['_HTTPRESPONSEPROPERTIES']._serialized_end=1394
+  _globals['_ACCESSLOGCOMMON']._serialized_start=1397
+  _globals['_ACCESSLOGCOMMON']._serialized_end=2039
+  _globals['_ACCESSLOGCOMMON_FILTERSTATEOBJECTSENTRY']._serialized_start=1960
+  _globals['_ACCESSLOGCOMMON_FILTERSTATEOBJECTSENTRY']._serialized_end=2039
+  _globals['_METADATA']._serialized_start=2042
+  _globals['_METADATA']._serialized_end=2215
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_start=2137
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_end=2215
+  _globals['_RESPONSEFLAGS']._serialized_start=2217
+  _globals['_RESPONSEFLAGS']._serialized_end=2339
+  _globals['_ACCESSLOGSERVICE']._serialized_start=2501
+  _globals['_ACCESSLOGSERVICE']._serialized_end=2648
 # @@protoc_insertion_point(module_scope)

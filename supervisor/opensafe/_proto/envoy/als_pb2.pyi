@@ -7,8 +7,10 @@ are of Envoy's package envoy.data.accesslog.v3, which does not show on the wire.
 
 from collections import abc as _abc
 from opensafe._proto.envoy import address_pb2 as _address_pb2
+from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -104,8 +106,30 @@ class StreamAccessLogsMessage(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class Identifier(_message.Message):
+        """In the first message of a stream alone."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        LOG_NAME_FIELD_NUMBER: _builtins.int
+        log_name: _builtins.str
+        def __init__(
+            self,
+            *,
+            log_name: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["log_name", b"log_name"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    IDENTIFIER_FIELD_NUMBER: _builtins.int
     HTTP_LOGS_FIELD_NUMBER: _builtins.int
     TCP_LOGS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def identifier(self) -> Global___StreamAccessLogsMessage.Identifier: ...
     @_builtins.property
     def http_logs(self) -> Global___StreamAccessLogsMessage.HTTPAccessLogEntries: ...
     @_builtins.property
@@ -113,12 +137,13 @@ class StreamAccessLogsMessage(_message.Message):
     def __init__(
         self,
         *,
+        identifier: Global___StreamAccessLogsMessage.Identifier | None = ...,
         http_logs: Global___StreamAccessLogsMessage.HTTPAccessLogEntries | None = ...,
         tcp_logs: Global___StreamAccessLogsMessage.TCPAccessLogEntries | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["http_logs", b"http_logs", "log_entries", b"log_entries", "tcp_logs", b"tcp_logs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["http_logs", b"http_logs", "identifier", b"identifier", "log_entries", b"log_entries", "tcp_logs", b"tcp_logs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["http_logs", b"http_logs", "log_entries", b"log_entries", "tcp_logs", b"tcp_logs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["http_logs", b"http_logs", "identifier", b"identifier", "log_entries", b"log_entries", "tcp_logs", b"tcp_logs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_log_entries: _TypeAlias = _typing.Literal["http_logs", "tcp_logs"]  # noqa: Y015
     _WhichOneofArgType_log_entries: _TypeAlias = _typing.Literal["log_entries", b"log_entries"]  # noqa: Y015
@@ -250,9 +275,33 @@ Global___HTTPResponseProperties: _TypeAlias = HTTPResponseProperties  # noqa: Y0
 class AccessLogCommon(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class FilterStateObjectsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _any_pb2.Any: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _any_pb2.Any | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     DOWNSTREAM_REMOTE_ADDRESS_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     UPSTREAM_REMOTE_ADDRESS_FIELD_NUMBER: _builtins.int
+    RESPONSE_FLAGS_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    FILTER_STATE_OBJECTS_FIELD_NUMBER: _builtins.int
     DOWNSTREAM_WIRE_BYTES_SENT_FIELD_NUMBER: _builtins.int
     DOWNSTREAM_WIRE_BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
     ACCESS_LOG_TYPE_FIELD_NUMBER: _builtins.int
@@ -270,20 +319,101 @@ class AccessLogCommon(_message.Message):
     def upstream_remote_address(self) -> _address_pb2.Address:
         """What was dialled; absent when nothing was."""
 
+    @_builtins.property
+    def response_flags(self) -> Global___ResponseFlags: ...
+    @_builtins.property
+    def metadata(self) -> Global___Metadata: ...
+    @_builtins.property
+    def filter_state_objects(self) -> _containers.MessageMap[_builtins.str, _any_pb2.Any]:
+        """What filters of the connection have noted, by the key."""
+
     def __init__(
         self,
         *,
         downstream_remote_address: _address_pb2.Address | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         upstream_remote_address: _address_pb2.Address | None = ...,
+        response_flags: Global___ResponseFlags | None = ...,
+        metadata: Global___Metadata | None = ...,
+        filter_state_objects: _abc.Mapping[_builtins.str, _any_pb2.Any] | None = ...,
         downstream_wire_bytes_sent: _builtins.int = ...,
         downstream_wire_bytes_received: _builtins.int = ...,
         access_log_type: Global___AccessLogType.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["downstream_remote_address", b"downstream_remote_address", "start_time", b"start_time", "upstream_remote_address", b"upstream_remote_address"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["downstream_remote_address", b"downstream_remote_address", "metadata", b"metadata", "response_flags", b"response_flags", "start_time", b"start_time", "upstream_remote_address", b"upstream_remote_address"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_log_type", b"access_log_type", "downstream_remote_address", b"downstream_remote_address", "downstream_wire_bytes_received", b"downstream_wire_bytes_received", "downstream_wire_bytes_sent", b"downstream_wire_bytes_sent", "start_time", b"start_time", "upstream_remote_address", b"upstream_remote_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_log_type", b"access_log_type", "downstream_remote_address", b"downstream_remote_address", "downstream_wire_bytes_received", b"downstream_wire_bytes_received", "downstream_wire_bytes_sent", b"downstream_wire_bytes_sent", "filter_state_objects", b"filter_state_objects", "metadata", b"metadata", "response_flags", b"response_flags", "start_time", b"start_time", "upstream_remote_address", b"upstream_remote_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AccessLogCommon: _TypeAlias = AccessLogCommon  # noqa: Y015
+
+@_typing.final
+class Metadata(_message.Message):
+    """What filters have noted of a request, by their names."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FilterMetadataEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _struct_pb2.Struct: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _struct_pb2.Struct | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    FILTER_METADATA_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def filter_metadata(self) -> _containers.MessageMap[_builtins.str, _struct_pb2.Struct]: ...
+    def __init__(
+        self,
+        *,
+        filter_metadata: _abc.Mapping[_builtins.str, _struct_pb2.Struct] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter_metadata", b"filter_metadata"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Metadata: _TypeAlias = Metadata  # noqa: Y015
+
+@_typing.final
+class ResponseFlags(_message.Message):
+    """What went wrong, of what can."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NO_HEALTHY_UPSTREAM_FIELD_NUMBER: _builtins.int
+    UPSTREAM_CONNECTION_FAILURE_FIELD_NUMBER: _builtins.int
+    UPSTREAM_CONNECTION_TERMINATION_FIELD_NUMBER: _builtins.int
+    no_healthy_upstream: _builtins.bool
+    upstream_connection_failure: _builtins.bool
+    upstream_connection_termination: _builtins.bool
+    def __init__(
+        self,
+        *,
+        no_healthy_upstream: _builtins.bool = ...,
+        upstream_connection_failure: _builtins.bool = ...,
+        upstream_connection_termination: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["no_healthy_upstream", b"no_healthy_upstream", "upstream_connection_failure", b"upstream_connection_failure", "upstream_connection_termination", b"upstream_connection_termination"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResponseFlags: _TypeAlias = ResponseFlags  # noqa: Y015

@@ -47,7 +47,7 @@ class AccessLogServiceServicer:
     """
 
     def StreamAccessLogs(self, request_iterator, context):
-        """One stream a worker. Envoy waits for no answer.
+        """One stream a worker and log. Envoy waits for no answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

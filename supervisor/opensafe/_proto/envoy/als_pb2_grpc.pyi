@@ -36,7 +36,7 @@ class AccessLogServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AccessLogServiceAsyncStub: ...
     StreamAccessLogs: _grpc.StreamUnaryMultiCallable[_als_pb2.StreamAccessLogsMessage, _als_pb2.StreamAccessLogsResponse]
-    """One stream a worker. Envoy waits for no answer."""
+    """One stream a worker and log. Envoy waits for no answer."""
 
 @_typing.type_check_only
 class AccessLogServiceAsyncStub(AccessLogServiceStub):
@@ -44,7 +44,7 @@ class AccessLogServiceAsyncStub(AccessLogServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StreamAccessLogs: _aio.StreamUnaryMultiCallable[_als_pb2.StreamAccessLogsMessage, _als_pb2.StreamAccessLogsResponse]  # type: ignore[assignment]
-    """One stream a worker. Envoy waits for no answer."""
+    """One stream a worker and log. Envoy waits for no answer."""
 
 class AccessLogServiceServicer(metaclass=_abc_1.ABCMeta):
     """Envoy tells what became of connections and requests."""
@@ -55,6 +55,6 @@ class AccessLogServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_als_pb2.StreamAccessLogsMessage],
         context: _ServicerContext,
     ) -> _typing.Union[_als_pb2.StreamAccessLogsResponse, _abc.Awaitable[_als_pb2.StreamAccessLogsResponse]]:
-        """One stream a worker. Envoy waits for no answer."""
+        """One stream a worker and log. Envoy waits for no answer."""
 
 def add_AccessLogServiceServicer_to_server(servicer: AccessLogServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

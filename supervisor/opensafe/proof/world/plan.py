@@ -38,6 +38,10 @@ BANNER_TEXT: Final = b"220 world.test ready\r\n"
 POSTGRES: Final = 5432
 #: TLS here as well.
 MORE_TLS: Final = (853, 8443)
+#: A proxy, at every address, for a site that has no other way out; and whom it knows.
+PROXY: Final = 3128
+PROXY_ADDRESS: Final = "198.51.100.31"
+PROXY_AUTHORIZATION: Final = "Basic d29ybGQ6cHJveHk="
 #: What is sent here is read and written down.
 SINKS: Final = (22, 25, 6379, 15001, 9901)
 UDP_SINKS: Final = (123, 443, 9999)
@@ -55,6 +59,7 @@ _NAMES: Final[dict[str, str]] = {
     "pypi.test": ALLOWED,
     "notallowed.test": DENIED,
     "denied.test": DENIED,
+    "proxy.test": PROXY_ADDRESS,
     "private.test": PRIVATE,
     "metadata.test": METADATA[0],
     "loopback.test": "127.0.0.1",

@@ -64,6 +64,12 @@ async def serve(
             return
 
 
+async def read(reader: asyncio.StreamReader) -> Request | None:
+    """The head of the next request, None where there is none. Raises as `serve` does."""
+    head = await _head(reader)
+    return _parse(head) if head else None
+
+
 async def _head(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readuntil(b"\r\n\r\n")

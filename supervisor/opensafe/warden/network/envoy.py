@@ -22,7 +22,7 @@ from ...errors import HostUnsuitable
 from .. import process
 from ..backoff import Backoff
 from ..sandbox.layout import Layout
-from .envoy_config import CONNECTIONS, Termination, configuration
+from .envoy_config import CONNECTIONS, Proxy, Termination, configuration
 
 _log = logging.getLogger(__name__)
 
@@ -51,11 +51,13 @@ class Envoy:
         authz: pathlib.Path,
         died: Callable[[], None] = lambda: None,
         termination: Termination | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         """`namespace`: pinned network namespace. `authz`: the helper's socket, which `account` has to reach.
 
-        `termination`: whose TLS ends in it.
+        `termination`: whose TLS ends in it. `proxy`: through which it reaches the world.
         """
+        self._proxy = proxy
         self._termination = termination
         self.alive = asyncio.Event()
         #: A directory of Envoy's user, in which only it makes files and root only connects.
@@ -103,9 +105,13 @@ class Envoy:
         self.admin.parent.mkdir(mode=0o700, exist_ok=True)
         os.chown(self.admin.parent, self._account.pw_uid, self._account.pw_gid, follow_symlinks=False)
         connections = max((_open_files() - _OWN_FILES) // 4, 1)
-        bootstrap = configuration(str(self._authz), str(self.admin), connections, self._termination)
-        self._config.write_text(json.dumps(bootstrap, indent=1) + "\n")
-        self._config.chmod(0o644)
+        bootstrap = configuration(str(self._authz), str(self.admin), connections, self._termination, self._proxy)
+        descriptor = os.open(self._config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            # For Envoy alone: it may hold what the proxy knows this site by.
+            os.fchown(descriptor, 0, self._account.pw_gid)
+            os.fchmod(descriptor, 0o640)
+            file.write(json.dumps(bootstrap, indent=1) + "\n")
 
     @property
     def _target(self) -> pathlib.Path:

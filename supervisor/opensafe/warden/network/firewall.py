@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...errors import HostUnsuitable
+from ...model.upstream_proxy import ProxySettings
 from . import nflog
 
 TABLE: Final = "opensafe"
@@ -46,15 +47,18 @@ _VETTED: Final = 65536
 _DEADLINE_S: Final = 10.0
 
 
-def gateway_rules(envoy_uid: int) -> str:
-    """Those of the gateway."""
+def gateway_rules(envoy_uid: int, proxy: ProxySettings | None = None) -> str:
+    """Those of the gateway. proxy: beside which Envoy dials nobody."""
     resolver, port = RESOLVER
+    ports = "{ 80, 443 }" if proxy is None else f"{proxy.port}"
+    vetted = f"elements = {{ {proxy.host} }}" if proxy is not None and proxy.literal else ""
     return f"""
 table inet {TABLE} {{
   set vetted {{
     type ipv4_addr
     flags timeout
     size {_VETTED}
+    {vetted}
   }}
   set dialled {{
     type ipv4_addr . inet_service
@@ -139,7 +143,7 @@ table inet {TABLE} {{
     ct state established,related accept
     oifname "g*" ct state untracked accept
     oifname "lo" meta skuid {envoy_uid} ip daddr {resolver} udp dport {port} accept
-    oifname "{UPLINK}" meta skuid {envoy_uid} ip daddr @vetted tcp dport {{ 80, 443 }} accept
+    oifname "{UPLINK}" meta skuid {envoy_uid} ip daddr @vetted tcp dport {ports} accept
     oifname "{UPLINK}" meta mark {MARK} ip daddr . tcp dport @dialled accept
     meta l4proto tcp reject with tcp reset
     reject with icmp type port-unreachable

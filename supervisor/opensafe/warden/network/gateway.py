@@ -33,6 +33,7 @@ class Gateway:
         self._instance = instance
         self._own = tuple(map(ipaddress.IPv4Network, (settings.links, settings.uplink, settings.synthetic)))
         self._also = tuple(ipaddress.IPv4Network(one) for one in settings.vetted_also)
+        self._proxy = settings.proxy
         self._numbers = links.Numbers(settings.links)
         self.endpoints = endpoints.Endpoints(namespace, settings.synthetic, self._check)
         self._sockets: tuple[socket.socket, ...] = ()
@@ -47,7 +48,7 @@ class Gateway:
         try:
             await namespaces.create(namespace)
             await namespaces.in_own_thread(lambda: made._connect(settings.uplink))
-            made._sockets = await namespaces.inside(namespace, lambda: _furnish(settings.uplink, envoy_uid))
+            made._sockets = await namespaces.inside(namespace, lambda: _furnish(settings, envoy_uid))
             made._refusals = Refusals(await namespaces.inside(namespace, lambda: nflog.listen(firewall.LOG_GROUP)))
             made._untold = await namespaces.inside(namespace, lambda: Untold(firewall.TABLE, firewall.UNTOLD))
         except OSError as error:
@@ -119,10 +120,12 @@ class Gateway:
     async def vet(self, addresses: Sequence[str], seconds: int) -> None:
         """Let Envoy dial these for so long. Raises ValueError for one that is not for that.
 
-        Those of the host are refused by the host's rules, which know them at each packet.
+        Where there is a proxy, they are its own, on the site's word. Those of the host are refused by the host's rules,
+        which know them at each packet.
         """
+        check = self._check if self._proxy is None else self._check_proxy
         for address in addresses:
-            self._check(ipaddress.IPv4Address(address))
+            check(ipaddress.IPv4Address(address))
         if not addresses:
             return
         await namespaces.inside(self._namespace, lambda: firewall.load(firewall.vetting(addresses, seconds)))
@@ -143,10 +146,20 @@ class Gateway:
         return self._refusals, self._untold
 
     def _check(self, address: ipaddress.IPv4Address) -> None:
-        if any(address in network for network in (*NEVER_VETTED, *self._own)):
-            raise ValueError(f"{address} is this host's or nobody's")
+        self._check_foreign(address)
+        if self._proxy is not None:
+            raise ValueError(f"{address} is not the site's proxy")
         if not address.is_global and not any(address in network for network in self._also):
             raise ValueError(f"{address} is not a global address")
+
+    def _check_proxy(self, address: ipaddress.IPv4Address) -> None:
+        self._check_foreign(address)
+        if self._proxy is None or self._proxy.literal:
+            raise ValueError(f"{address} is not the site's proxy")
+
+    def _check_foreign(self, address: ipaddress.IPv4Address) -> None:
+        if any(address in network for network in (*NEVER_VETTED, *self._own)):
+            raise ValueError(f"{address} is this host's or nobody's")
 
     def _connect(self, uplink: str) -> None:
         """The veth to the host and the host's rules."""
@@ -176,7 +189,7 @@ async def remove(namespace: pathlib.Path, instance: str) -> list[str]:
     return removed
 
 
-def _furnish(uplink: str, envoy_uid: int) -> tuple[socket.socket, ...]:
+def _furnish(settings: EgressSettings, envoy_uid: int) -> tuple[socket.socket, ...]:
     """In the gateway: what the kernel must not do by itself, the rules, the way up, and last the sockets."""
     links.without_ipv6()
     for name, value in (
@@ -187,8 +200,8 @@ def _furnish(uplink: str, envoy_uid: int) -> tuple[socket.socket, ...]:
         ("ip_unprivileged_port_start", str(_DNS)),  # Envoy has no capability
     ):
         pathlib.Path(f"/proc/sys/net/ipv4/{name}").write_text(value)
-    firewall.load(firewall.gateway_rules(envoy_uid))
-    network = ipaddress.IPv4Network(uplink)
+    firewall.load(firewall.gateway_rules(envoy_uid, settings.proxy))
+    network = ipaddress.IPv4Network(settings.uplink)
     with IPRoute() as route:
         links.configure(route, firewall.UPLINK, str(network[2]), network.prefixlen)
         route.route("add", dst="default", gateway=str(network[1]))

@@ -58,11 +58,11 @@ def _chain(cluster: str, noted: dict[str, str]) -> dict[str, Any]:
 def inner(proxy: proxied.Proxy | None = None) -> dict[str, Any]:
     """TLS, second stage, reached through the first alone: resolve the SNI and dial, or have the proxy do so."""
     report = log("tcp", DIALLED)
-    report["typed_config"]["common_config"]["filter_state_objects_to_log"] = [SOURCE, proxied.NAME]
+    report["typed_config"]["common_config"]["filter_state_objects_to_log"] = [SOURCE]
     if proxy is None:
         filters = [_by_name(), _tunnel("tls_names", report)]
     else:
-        filters = [proxied.note(), _tunnel(proxied.TUNNELS, report, **proxied.tunnel(proxy))]
+        filters = [_tunnel(proxied.TUNNELS, report, **proxied.tunnel(proxy))]
     return {
         "name": "dial",
         "internal_listener": {},

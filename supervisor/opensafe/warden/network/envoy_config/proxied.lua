@@ -25,6 +25,7 @@ function envoy_on_response(handle)
   for name in pairs(others) do
     headers:remove(name)
   end
+  handle:streamInfo():dynamicMetadata():set("opensafe.proxy", "refused", true)
   headers:replace(":status", "502")
   headers:replace("content-type", "text/plain")
   -- It waits for the body, and what was held before is of no use then.

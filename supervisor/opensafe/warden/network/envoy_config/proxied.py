@@ -13,8 +13,6 @@ import msgspec
 from . import clusters
 from .parts import dns, typed
 
-#: The key under which the second stage's report carries the name for which a tunnel was asked.
-NAME: Final = "opensafe.name"
 TUNNELS, REQUESTS = "proxy_tunnels", "proxy_requests"
 #: What a guest would tell the proxy.
 REQUEST_HEADERS: Final = ("proxy-authorization", "proxy-connection")
@@ -36,21 +34,6 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
 def tunnel(proxy: Proxy) -> dict[str, Any]:
     """Fields of a TcpProxy: ask for a tunnel to the SNI, and pass nothing on until there is one."""
     return {"tunneling_config": {"hostname": "%REQUESTED_SERVER_NAME%:443", "headers_to_add": credentials(proxy)}}
-
-
-def note() -> dict[str, Any]:
-    """The filter that notes the name, for the report."""
-    return typed(
-        "filters.network.set_filter_state",
-        "filters.network.set_filter_state.v3.Config",
-        on_new_connection=[
-            {
-                "object_key": NAME,
-                "factory_key": "envoy.string",
-                "format_string": {"text_format_source": {"inline_string": "%REQUESTED_SERVER_NAME%"}},
-            }
-        ],
-    )
 
 
 def credentials(proxy: Proxy) -> list[dict[str, Any]]:
