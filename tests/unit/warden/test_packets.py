@@ -33,7 +33,7 @@ ORIGINS = {LINK: Origin(sandbox_id="sb-1", call=CALL), OTHER: Origin(sandbox_id=
 
 @pytest.fixture
 def bench():
-    made = types.SimpleNamespace(told=[], room=True, untold=0)
+    made = types.SimpleNamespace(told=[], room=True, untold=[])
 
     def tell(connection):
         if made.room:
@@ -41,8 +41,7 @@ def bench():
         return made.room
 
     def untold():
-        count, made.untold = made.untold, 0
-        return count
+        return made.untold.pop(0) if made.untold else 0
 
     made.packets = Packets(tell, {5: LINK, 6: OTHER}.get, ORIGINS.__getitem__, untold)
     return made
@@ -122,7 +121,7 @@ def test_what_nobody_told_and_what_found_no_room_is_counted_on_record(bench):
     bench.room = False
     for _ in range(3):
         bench.packets.take(refusal())
-    bench.untold = 40
+    bench.untold = [40]
     bench.packets.flush()
     assert bench.told == []
     bench.room = True
@@ -131,20 +130,37 @@ def test_what_nobody_told_and_what_found_no_room_is_counted_on_record(bench):
     assert (one.state, one.layer, one.rules, one.count) == ("refused", "packet", (), 43)
 
 
-async def test_it_reads_and_flushes_by_itself(bench, monkeypatch):
-    monkeypatch.setattr(packets, "_SECOND_S", 0)
-
-    async def refusals():
-        yield refusal()
-        yield refusal()
-        bench.untold = 2
+@contextlib.asynccontextmanager
+async def running(bench, *refusals):
+    async def told():
+        for one in refusals:
+            yield one
         await asyncio.Event().wait()
 
-    running = asyncio.create_task(bench.packets.run(refusals()))
+    task = asyncio.create_task(bench.packets.run(told()))
     async with asyncio.timeout(10):
+        yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_it_reads_and_flushes_by_itself(bench, monkeypatch):
+    monkeypatch.setattr(packets, "_SECOND_S", 0)
+    bench.untold = [0, 2]  # the last ones come when none is told any more
+    async with running(bench, refusal(), refusal()):
         while sum(one.count for one in bench.told) < 4:  # noqa: ASYNC110 - it tells a list
             await asyncio.sleep(0)
-    running.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
     assert [one.count for one in bench.told] == [1, 1, 2]
+
+
+async def test_what_finds_no_room_is_told_when_there_is_some(bench, monkeypatch):
+    monkeypatch.setattr(packets, "_SECOND_S", 0)
+    bench.room = False
+    async with running(bench, refusal()):
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert bench.told == []
+        bench.room = True
+        while not bench.told:  # noqa: ASYNC110 - it tells a list
+            await asyncio.sleep(0)
+    assert [(one.rules, one.count) for one in bench.told] == [((), 1)]
