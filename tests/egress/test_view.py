@@ -58,6 +58,7 @@ async def world():
 def daemon(world, tmp_path_factory):
     def change(settings):
         settings["hosts"]["allowed"] += ["allowed.test", "other.test"]
+        settings["endpoints"]["allowed.test:2222"] = True
 
     bundle, key = site_bundle(tmp_path_factory.mktemp("site"), change=change)
     networks = ", ".join(f'"{one}"' for one in world.networks)
@@ -74,6 +75,7 @@ def daemon(world, tmp_path_factory):
 @pytest_asyncio.fixture(loop_scope="module")
 async def agent(daemon):
     async with daemon.client() as client:
+        await again(client.status, until=lambda status: status.helper_revision)
         yield client
 
 
@@ -175,6 +177,7 @@ async def test_hosts_are_counted_with_what_was_allowed_and_refused(daemon, agent
         ("ALLOWED.test.:443", True, ["dns", "tls"], {"egress.domain.allow"}),
         ("allowed.test:80", True, ["dns", "http"], {"egress.domain.allow"}),
         ("denied.test:443", False, ["dns", "tls"], {"egress.domain.allowlist"}),
+        ("allowed.test:2222", True, ["dns", "tcp"], {"egress.domain.allow"}),
         ("allowed.test:22", False, ["dns", "tcp"], {"egress.port.allowlist"}),
         ("metadata.google.internal", False, ["dns", "tls", "http"], {"egress.metadata.deny"}),
         ("169.254.169.254:80", False, ["http"], {"egress.ip.literal.deny", "egress.metadata.deny"}),
