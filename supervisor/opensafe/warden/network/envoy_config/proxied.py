@@ -74,12 +74,15 @@ def _cluster(name: str, proxy: Proxy, http: dict[str, Any], common: dict[str, An
 def _resolved() -> dict[str, Any]:
     """By the gateway's resolver, again and again. Envoy serves without it, and closed: the helper comes later."""
     return {
-        "type": "STRICT_DNS",
-        "dns_lookup_family": "V4_ONLY",
-        "respect_dns_ttl": True,
-        "dns_failure_refresh_rate": {"base_interval": "0.5s", "max_interval": "5s"},
+        "cluster_type": typed(
+            "cluster.dns",
+            "clusters.dns.v3.DnsCluster",
+            dns_lookup_family="V4_ONLY",
+            respect_dns_ttl=True,
+            dns_failure_refresh_rate={"base_interval": "0.5s", "max_interval": "5s"},
+            typed_dns_resolver_config=dns()["typed_dns_resolver_config"],
+        ),
         "wait_for_warm_on_init": False,
-        "typed_dns_resolver_config": dns()["typed_dns_resolver_config"],
     }
 
 
