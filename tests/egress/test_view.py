@@ -274,6 +274,13 @@ async def again(ask, until=lambda found: True):
             await asyncio.sleep(0.05)  # nobody tells that the new helper serves
 
 
+async def test_what_envoy_carried_is_not_shown_once_it_is_gone(daemon, agent, place):
+    async with tunnel(agent, place, "carried"):
+        assert (await agent.list_connections(place[1])).connections
+        await asyncio.to_thread(signal_process, daemon.envoy())
+        await when(lambda found: not found.connections, lambda: agent.list_connections(place[1]))
+
+
 async def test_a_report_is_json_and_what_is_no_host_ends_with_the_status_of_a_wrong_request(daemon):
     shown = opensafe(daemon, "egress", "explain", "denied.test", "--json")
     report = json.loads(shown.stdout)
