@@ -198,6 +198,29 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         ),
     ),
     (
+        "Way out",
+        (
+            Panel(
+                "Let out",
+                "Connections and names that were allowed per second, by layer.",
+                "ops",
+                ((_rate("opensafe_egress_total", "layer", 'action="allowed"'), "{{layer}}"),),
+            ),
+            Panel(
+                "Refused",
+                "Connections, packets and names that were refused per second, by layer.",
+                "ops",
+                ((_rate("opensafe_egress_total", "layer", 'action="refused"'), "{{layer}}"),),
+            ),
+            Panel(
+                "Ended",
+                "Connections per second that ended by themselves, and that were cut.",
+                "ops",
+                ((_rate("opensafe_egress_total", "action", 'action=~"ended|cut"'), "{{action}}"),),
+            ),
+        ),
+    ),
+    (
         "Evidence",
         (
             Panel(
