@@ -129,10 +129,18 @@ async def test_the_helper_may_ask_for_the_status_alone(warden, front):
         helper.create_sandbox(spec, front.decide(spec)),
         helper.list_sandboxes(),
         helper.kill(new_id("exec")),
+        helper.look_out("hosts", [new_id("sb")]),
     ):
         with pytest.raises(WardenRefused, match="may not ask"):
             await refused
     await helper.close()
+
+
+async def test_the_front_cannot_say_what_the_helper_sees(client):
+    with pytest.raises(WardenRefused, match="may not ask"):
+        await client.next_look(0, None)
+    with pytest.raises(NotFound, match="no way out"):  # the control: it may ask
+        await client.look_out("hosts", [new_id("sb")])
 
 
 async def test_a_wait_holds_up_nothing(box, client):
