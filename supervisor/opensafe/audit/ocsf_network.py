@@ -24,12 +24,13 @@ from .ocsf_event import (
 )
 
 _OPEN, _CLOSE, _RESET, _REFUSE = 1, 2, 3, 5
-#: Of DNS: question and answer together.
+#: Of DNS: question and answer together. Of a connection: a request inside of it.
 _TRAFFIC: Final = 6
 _OUTBOUND: Final = 2
 _IPV4: Final = 4
 _VIRTUAL: Final = 6
 _DNS_PORT: Final = 53
+_HTTPS: Final = 443
 #: RCODEs (RFC 6895) of an answer to a guest, and their captions.
 _ANSWERED: Final[Event] = {"rcode_id": 0, "rcode": "NoError"}
 _NO_SUCH_NAME: Final[Event] = {"rcode_id": 3, "rcode": "NXDomain"}
@@ -67,6 +68,8 @@ def connection(record: ConnectionRecord, place: Place) -> Event:
 
 def _connection(record: ConnectionRecord, place: Place) -> Event:
     activity = {"allowed": _OPEN, "ended": _CLOSE, "cut": _RESET}.get(record.state, _REFUSE)
+    if record.state == "allowed" and record.layer == "http" and record.port == _HTTPS:
+        activity = _TRAFFIC
     made = event(4001, activity, record.time_us, place)
     made["dst_endpoint"] = _named(record)
     protocol = record.protocol or "tcp"

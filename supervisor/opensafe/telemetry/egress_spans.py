@@ -1,8 +1,10 @@
 """Spans of connections: `egress.connect` from the allow to the end, `egress.refuse` of no length, below a call's run.
 
 Two names, since what compares traces sees names and places alone. A question for a name that was allowed has none: the
-connection after it has. The end of a connection comes when its call's run has ended already, so a run's span is known
-for a while longer. Each owner, a run or a session, has so many spans, and its own says how many it would have had.
+connection after it has. A request inside of TLS that ends at the gateway is a point in its connection.
+
+The end of a connection comes when its call's run has ended already, so a run's span is known for a while longer. Each
+owner, a run or a session, has so many spans, and its own says how many it would have had.
 """
 
 import asyncio
@@ -25,6 +27,8 @@ from . import semconv
 MOST: Final = 128
 #: How long after an owner's end its connections may still be told of.
 _LATE_S: Final = 10.0
+#: Where requests are inside of TLS. What a request is part of, is known by its name alone.
+_HTTPS: Final = 443
 
 _Key = tuple[str, str, int | None]
 
@@ -104,7 +108,10 @@ class EgressSpans:
         if connection.layer == "dns":
             return
         owner.allowed += connection.count
-        if (span := self._start(owner, semconv.SPAN_CONNECT, connection)) is not None:
+        if connection.layer == "http" and connection.port == _HTTPS:
+            if (span := self._start(owner, semconv.SPAN_REQUEST, connection)) is not None:
+                span.end(_ns(connection.time_us))
+        elif (span := self._start(owner, semconv.SPAN_CONNECT, connection)) is not None:
             owner.open.setdefault(_key(connection), []).append((connection.time_us, span))
 
     def _refused(self, owner: _Owner, connection: Connection) -> None:
@@ -117,9 +124,10 @@ class EgressSpans:
         if owner.spans >= MOST:
             return None
         owner.spans += 1
+        around = owner.open.get(("tls", connection.name, _HTTPS)) if name == semconv.SPAN_REQUEST else None
         return self._tracer.start_span(
             name,
-            context=trace.set_span_in_context(owner.span, Context()),
+            context=trace.set_span_in_context(around[-1][1] if around else owner.span, Context()),
             kind=SpanKind.CLIENT,
             attributes=_attributes(connection),
             start_time=_ns(connection.time_us),

@@ -65,6 +65,7 @@ SPAN_WAIT: Final = "review.wait"
 SPAN_SANDBOX_EXEC: Final = "sandbox.exec"
 SPAN_SANDBOX_CREATE: Final = "sandbox.create"
 SPAN_CONNECT: Final = "egress.connect"
+SPAN_REQUEST: Final = "egress.request"
 SPAN_REFUSE: Final = "egress.refuse"
 #: Before the verb of a file tool's run: file.read, file.write …
 SPAN_FILE: Final = "file."

@@ -133,6 +133,7 @@ MAPPED = [
     (ENDED, 4001, 2, {"duration": 5000, "traffic": {"bytes_out": 10, "bytes_in": 32, "bytes": 42}}),
     (connection("cut", sent=1), 4001, 3, {"action_id": 1, "disposition_id": 21, "severity_id": 1}),
     (connection("cut", sent=1, rules=("egress.bytes.budget",)), 4001, 3, {"action_id": 2, "severity_id": 3}),
+    (connection("allowed", "http", method="GET"), 4001, 6, {"app_protocol_name": "http"}),
     (connection("allowed", "tcp", name="db.test", port=5432), 4001, 1, {}),
     (PACKET, 4001, 5, {"action_id": 2, "disposition_id": 2, "count": 7, "status_id": 2}),
     (connection("refused", "packet", name="", port=None, protocol="132"), 4001, 5, {}),

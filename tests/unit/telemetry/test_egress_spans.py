@@ -93,6 +93,21 @@ async def test_a_connection_lasts_from_its_allow_to_its_end_and_lies_in_its_call
     }
 
 
+async def test_a_request_inside_of_tls_is_a_point_in_its_connection(bench):
+    bench.run(
+        connection("allowed", 10),
+        connection("allowed", 20, layer="http", method="GET"),
+        ended(11, 500),
+        connection("allowed", 600, layer="http", method="GET"),
+    )
+    (around,) = bench.spans("egress.connect")
+    first, orphan = bench.spans("egress.request")
+    (run,) = bench.spans("sandbox.exec")
+    assert [one.parent.span_id for one in (first, orphan)] == [around.context.span_id, run.context.span_id]
+    assert first.start_time == first.end_time == (US + 20) * 1000
+    assert first.attributes["http.request.method"] == "GET"
+
+
 async def test_an_end_that_comes_after_its_calls_is_its_spans_end(bench):
     bench.run(connection("allowed", 10))
     bench.tell(ended(11, 900, "cut"))
