@@ -51,6 +51,8 @@ def _says(text, value):
             return _number(text) == value
         case "":
             return text == "empty"
+        case None:
+            return text == "none"
         case tuple():
             return text == "`[" + ", ".join(f'"{item}"' for item in value) + "]`"
         case _:
