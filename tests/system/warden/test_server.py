@@ -260,6 +260,13 @@ async def test_nothing_in_the_protocol_can_leave_out_the_filter_or_name_a_host_p
         "address",
         "port",
         "connections",
+        "endpoints",
+        # Looks at it: of sandboxes, a host by name that is asked about and not reached, and what was seen.
+        "what",
+        "sandbox_ids",
+        "host",
+        "looked",
+        "sight",
         # Bundles: numbers, a SHA-256 by pattern, and an error text that is passed on.
         "after",
         "digest",
