@@ -29,6 +29,22 @@ def test_NW_12_loopback_link_local_and_multicast_never(tmp_path, network):
     assert refused.value.value == network
 
 
+@pytest.mark.parametrize("key", ["links", "uplink"])
+def test_the_network_of_synthetic_addresses_is_apart_from_the_others(tmp_path, key):
+    other = {"links": "10.203.0.0/16", "uplink": "10.203.3.0/30"}[key]
+    with pytest.raises(ConfigError, match=f"synthetic overlaps egress.{key}") as refused:
+        load(write(tmp_path, f'{key} = "{other}"'))
+    assert (refused.value.value, refused.value.limit) == ("10.203.0.0/22", other)
+    settings = load(write(tmp_path, f'{key} = "{other}"\nsynthetic = "172.20.0.0/24"')).egress
+    assert settings.synthetic == "172.20.0.0/24"
+
+
+@pytest.mark.parametrize("network", ["10.203.0.0/15", "10.203.0.0/29", "10.203.0.1/22", "x"])
+def test_a_network_of_synthetic_addresses_has_a_size(tmp_path, network):
+    with pytest.raises(ConfigError):
+        load(write(tmp_path, f'synthetic = "{network}"'))
+
+
 @pytest.mark.parametrize(
     "line", ['links = "10.201.0.1/16"', 'uplink = "10.202.0.1/30"', 'vetted_also = ["10.0.0.1/8"]']
 )

@@ -55,7 +55,7 @@ class Doors:
         )
         self._sights = Sights(self.callers, self._connections, self._accounting, self._judge)
         self._endpoints = Endpoints(settings.synthetic)
-        self._listed: tuple[tuple[str, int], ...] = ()
+        self._listed: tuple[tuple[str, int], ...] | None = ()
         self._splice: Splice | None = None
         self._loaded: Loaded | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -134,6 +134,7 @@ class Doors:
         """Have the gateway lead here what is listed. What no longer is gets no further than the splice."""
         pairs = self._endpoints.pairs()
         if pairs != self._listed:
+            self._listed = None  # until it is known
             await self._warden.list_endpoints(pairs)
             self._listed = pairs
 

@@ -138,7 +138,7 @@ class Connections:
             if key in self._settling:
                 return self._settling[key]
         found = self._open.get(source)
-        if found is not None and found.start_ns in (0, start_ns):
+        if found is not None and found.end is None and found.start_ns in (0, start_ns):
             found.start_ns = start_ns
             return found
         return None

@@ -24,10 +24,10 @@ from .connections import Connections, Judge, Open, Socket
 from .dns import Rate
 from .endpoints import Endpoints, Pair
 from .judge import Question
-from .tunnel import Tunnel, abort
+from .tunnel import Mover, Tunnel, abort
 
 #: Connections of all sandboxes together; of one, those that the table allows.
-MOST: Final = 1024
+MOST: Final = 4096
 _CONNECT_S: Final = 5.0
 _IDLE_S: Final = 600.0
 #: Between two looks at what is open.
@@ -59,6 +59,8 @@ class Splice:
     be dialled; none where it has none. dial: a socket that can be connected to an address and port. meant: as
     `original`.
     """
+
+    mover: Mover
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class Splice:
         """Serve until cancelled."""
         self._listener.setblocking(False)
         self._listen()
+        self.mover = Mover()
         try:
             while True:
                 await asyncio.sleep(_LOOK_S)
@@ -113,6 +116,7 @@ class Splice:
             for one in tuple(self._carried):
                 one.end()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self.mover.close()
 
     def lead(self) -> None:
         """The endpoints have changed: cut what is open to one that is not listed any more."""
@@ -177,12 +181,10 @@ class Splice:
 
     async def _connect(self, one: "_Carried") -> None:
         try:
-            world = await self._reach(one)
+            one.join(await self._reach(one))
         except (OpenSafeError, OSError, TimeoutError) as error:
             _log.debug("a listed endpoint can't be reached", name=one.name, port=one.port, error=str(error))
             one.end()
-        else:
-            one.join(world)
 
     async def _reach(self, one: "_Carried") -> socket.socket:
         """A connected socket. Raises OpenSafeError, OSError, TimeoutError."""
@@ -215,7 +217,7 @@ class Splice:
         """Add up what was moved, judge again who has sent more, and end those in which nothing moves."""
         now = asyncio.get_running_loop().time()
         for one in tuple(self._carried):
-            if one.tunnel is None:
+            if one.tunnel is None or one not in self._carried:  # it may have ended while others were judged
                 continue
             if self._connections.progress(one.open, one.tunnel.sent, one.tunnel.received):
                 await self._connections.settle(self._judge, (one.open,))
@@ -248,7 +250,7 @@ class _Carried:
 
     def join(self, world: socket.socket) -> None:
         """It is connected."""
-        self.tunnel = Tunnel(self._guest, world, self._left)
+        self.tunnel = Tunnel(self._splice.mover, self._guest, world, self._left)
         self.tunnel.start()
 
     def end(self) -> None:

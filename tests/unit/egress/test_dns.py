@@ -108,6 +108,17 @@ async def test_an_allowed_name_is_where_the_question_arrived(bench, server):
     assert 0 < response.answer[0].ttl <= 60
 
 
+async def test_a_name_of_an_endpoint_is_the_address_that_stands_for_it_where_it_is_allowed():
+    listed = {ALLOWED: "10.203.0.7", "denied.example": "10.203.0.8"}
+    async with running(synthetic=lambda name: listed.get(name, "")) as bench:
+        assert addresses(await bench.client().ask(ALLOWED.upper())) == ["10.203.0.7"]
+        denied = await bench.client().ask("denied.example")
+        assert (denied.rcode(), denied.answer) == (dns.rcode.NXDOMAIN, [])
+        assert (await bench.client().ask(ALLOWED, "AAAA")).answer == []
+        listed.clear()
+        assert addresses(await bench.client().ask(ALLOWED)) == ["127.0.0.1"]
+
+
 async def test_each_refused_question_is_told_of_and_no_allowed_one():
     told = []
     async with running(refused=lambda *one: told.append(one)) as bench:

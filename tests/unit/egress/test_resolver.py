@@ -67,6 +67,20 @@ async def test_an_address_is_let_through_before_it_is_told():
         assert world.asked == [("udp", "good.test")]
 
 
+async def test_the_splice_is_told_what_envoy_is_told_and_no_more():
+    zone = {"good.test": a("good.test", GOOD), "bad.test": a("bad.test", GOOD, "10.9.9.9")}
+    async with setting(zone | {"secret.test": a("secret.test", GOOD)}) as (world, bench):
+        assert await bench.resolver.addresses("good.test") == (GOOD,)
+        assert addresses(await bench.client.ask("good.test")) == [GOOD]
+        assert await bench.resolver.addresses("good.test") == (GOOD,)
+        assert await bench.resolver.addresses("secret.test") == ()
+        assert world.asked == [("udp", "good.test")]
+        assert await bench.resolver.addresses("bad.test") == ()
+        assert [name for name, _ in bench.refused] == ["bad.test"]
+        bench.known.clear()
+        assert await bench.resolver.addresses("good.test") == ()
+
+
 async def test_no_answer_before_the_filter_knows():
     async with setting({"good.test": a("good.test", GOOD)}) as (_, bench):
         asked, go_on = asyncio.Event(), asyncio.Event()

@@ -292,6 +292,15 @@ async def test_one_port_of_a_guest_is_one_connection(place):
     assert shown.layer == "tcp"
 
 
+async def test_what_envoy_tells_of_a_port_is_not_about_the_splices_connection_from_it(place):
+    """A guest may be refused by Envoy from a port and then use it for the splice: the refusal's end ends nothing."""
+    _, writer = await place.open()
+    source = writer.get_extra_info("sockname")
+    assert place.connections.find(source, 7) is None
+    await place.connections.ended("exec-1")
+    assert (await place.told())[0].state == "cut"
+
+
 async def test_RS_16_connections_are_bounded_in_all_and_come_back():
     async with Place(most=2) as place:
         first, _ = [await place.open() for _ in range(2)]
