@@ -229,3 +229,18 @@ def test_what_is_asked_again_is_told_only_where_it_is_refused(bench):
     assert bench.told == []
     assert not bench.ask("evil.example.com", again=True).allowed
     assert len(bench.told) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, DNS, {"layer": "http", "authority": HOST, "method": "GET", "port": 80, "sni": ""}]
+)
+def test_the_sites_own_proxy_is_refused_whatever_policy_allows(loaded, changes):
+    bench = Bench(loaded, proxy=HOST)
+    bench.start()
+    for name in (HOST, HOST.upper(), f"{HOST}."):
+        answer = bench.ask(name, **changes)
+        assert not answer.allowed
+        assert "the site's own proxy" in answer.why
+    assert bench.ask(
+        "flask.readthedocs.io", **changes | ({"authority": "flask.readthedocs.io"} if "authority" in changes else {})
+    ).allowed
