@@ -15,7 +15,7 @@ from .test_gateway import OWNER, as_owner, listening_on_the_uplink
 pytestmark = pytest.mark.root
 
 #: Of a /30 that no other test has.
-UPLINK = "10.203.236.0/30"
+UPLINK = "10.203.212.0/30"
 
 
 @contextlib.asynccontextmanager
@@ -58,6 +58,6 @@ async def test_a_proxy_by_name_is_where_the_resolver_says_within_the_site_too_bu
             assert as_owner(own, address, port) == "ConnectionRefusedError"
             await gateway.vet([address, "10.0.0.5"], 60)
             assert as_owner(own, address, port) == "open"
-        for never in ("127.0.0.1", "169.254.169.254", "224.0.0.1", "10.203.236.1", "10.201.0.1"):
+        for never in ("127.0.0.1", "169.254.169.254", "224.0.0.1", "10.203.212.1", "10.201.0.1"):
             with pytest.raises(ValueError, match="this host's or nobody's"):
                 await gateway.vet([never], 60)

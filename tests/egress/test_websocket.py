@@ -69,7 +69,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def daemon(world, site):
     networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "10.203.240.0/30"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
+    egress = f'enabled = true\nuplink = "10.203.208.0/30"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
     made = Daemon(egress=egress, bundle=site[0], key=site[1])
     try:
         yield made.start()

@@ -69,6 +69,8 @@ class Log:
             self._streams -= 1
             if not self._streams:
                 self._connections.lost()
+                if self._failures is not None:
+                    self._failures.lost()
 
     async def _take(self, message: als_pb2.StreamAccessLogsMessage) -> None:
         grown: dict[int, Open] = {}

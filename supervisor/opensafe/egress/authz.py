@@ -74,6 +74,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         self._connections = connections
         self._accounting = accounting
         self._call_at = call_at
+        self._failures = failures
         self._log = Log(judge, connections, accounting, call_at, failures)
         self._checks = unary.Server(path, self.check)
         self._logs = path.with_name(LOG_SOCKET)
@@ -140,7 +141,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         answer = self._judge.judge(question)
         why = answer.why or "egress: refused by policy."
         if answer.allowed:
-            why = wrong or self._accounting.over(call, asked=1) or _nameless(answer)
+            why = wrong or self._accounting.over(call, asked=1) or _nameless(answer) or self._crowded(answer, question)
         if not why:
             try:
                 self._connections.enter(source, question, answer, call, attributes.request.time.ToNanoseconds())
@@ -151,6 +152,11 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         else:
             self._accounting.allowed(answer.sandbox_id, answer.name, call)
         return why
+
+    def _crowded(self, answer: Answer, question: Question) -> str:
+        if self._failures is None or question.layer != "tls":
+            return ""
+        return self._failures.crowded(answer.sandbox_id)
 
 
 def _nameless(answer: Answer) -> str:

@@ -42,15 +42,18 @@ def second(source=SOURCE, **flags):
     return common
 
 
-def test_a_tunnel_that_failed_is_told_whichever_stage_is_heard_of_first(connections, failures, told):
-    failures.tunnel(second(upstream_connection_failure=True))
+@pytest.mark.parametrize("first", ["guest's stage", "proxy's stage"])
+def test_a_tunnel_that_failed_is_told_whichever_stage_is_heard_of_first(connections, failures, told, first):
     one = connections.at(SOURCE)
+    if first == "proxy's stage":
+        failures.tunnel(second(upstream_connection_failure=True))
     failures.ended(one, als_pb2.AccessLogCommon())
     connections.leave(one)
-    failures.tunnel(second(upstream_connection_failure=True))
+    if first == "guest's stage":
+        failures.tunnel(second(upstream_connection_failure=True))
     assert [(each.state, each.sandbox_id, each.name, each.port, each.rules) for each in told] == [
         ("refused", "s", "allowed.test", 443, (RULE,))
-    ] * 2
+    ]
 
 
 @pytest.mark.parametrize("common", [
@@ -76,10 +79,56 @@ def test_a_request_is_told_by_its_flags_or_by_what_the_proxy_said(connections, f
     ]  # fmt: skip
 
 
-def test_what_is_kept_of_ended_ones_is_bounded(connections, failures, told):
-    one = connections.at(SOURCE)
-    for port in range(5000):
+def leave(connections, failures, port):
+    question = Question(source=SOURCE[0], layer="tls", name="allowed.test", port=443)
+    connections.enter((SOURCE[0], port), question, Answer(allowed=True, name="allowed.test", sandbox_id="s"), None)
+    one = connections.at((SOURCE[0], port))
+    failures.ended(one, als_pb2.AccessLogCommon())
+    connections.leave(one)
+
+
+def test_tunnels_that_a_guest_left_unanswered_are_counted_until_they_end_or_envoy_gives_up(connections, told):
+    now = [0]
+    failures = Failures(connections, told.append, clock=lambda: now[0])
+    for port in range(1, 129):
+        assert failures.crowded("s") == ""
+        leave(connections, failures, port)
+    assert "128 tunnels" in failures.crowded("s")
+    assert failures.crowded("another") == ""
+    failures.tunnel(second((SOURCE[0], 7)))
+    assert failures.crowded("s") == ""
+    leave(connections, failures, 200)
+    assert failures.crowded("s")
+    now[0] = 611_000_000
+    assert failures.crowded("s") == ""
+    for port in range(1, 129):
+        leave(connections, failures, port)
+    failures.lost()
+    assert failures.crowded("s") == ""
+
+
+def test_tunnels_whose_second_stage_ended_first_are_none_that_were_left(connections, failures):
+    for port in range(1, 300):
+        question = Question(source=SOURCE[0], layer="tls", name="allowed.test", port=443)
+        answer = Answer(allowed=True, name="allowed.test", sandbox_id="s")
+        connections.enter((SOURCE[0], port), question, answer, None)
+        failures.tunnel(second((SOURCE[0], port)))
+        one = connections.at((SOURCE[0], port))
         failures.ended(one, als_pb2.AccessLogCommon())
+        connections.leave(one)
+    assert failures.crowded("s") == ""
+
+
+def test_what_ends_in_envoy_has_no_such_second_stage(connections, told):
+    failures = Failures(connections, told.append, terminated=["allowed.test"])
+    for port in range(1, 300):
+        leave(connections, failures, port)
+    assert failures.crowded("s") == ""
+
+
+def test_what_is_kept_of_halves_is_bounded(connections, failures):
+    one = connections.at(SOURCE)
+    for port in range(20_000):
         one.source = (SOURCE[0], port)
-    assert len(failures._ended) == 1024
-    assert told == []
+        failures.ended(one, als_pb2.AccessLogCommon())
+    assert len(failures._left) == failures._count["s"] == 8192
