@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from opensafe.config import EgressSettings
 from opensafe.egress.explaining import SERVED, Explainer, supposed
 from opensafe.errors import InvalidArgument, NotFound
 from opensafe.model.calls import Principal
@@ -50,14 +51,15 @@ class Page(msgspec.Struct, Generic[_Row], frozen=True, kw_only=True):
 class Traffic:
     """Asks helper and policy; keeps nothing."""
 
-    def __init__(self, judge: Judge, store: Store, history: History, warden: WardenClient, *, enabled: bool) -> None:
-        """enabled: sandboxes have a way out."""
+    def __init__(
+        self, judge: Judge, store: Store, history: History, warden: WardenClient, settings: EgressSettings
+    ) -> None:
         self._judge = judge
         self._store = store
         self._history = history
         self._warden = warden
-        self._enabled = enabled
-        self._explainer = Explainer()
+        self._enabled = settings.enabled
+        self._explainer = Explainer.of(settings)
 
     async def connections(self, principal: Principal, sandbox_id: str = "") -> Page[OpenConnection]:
         """What is open, oldest first. Raises NotFound (no such sandbox, or sandboxes have no way out), Unavailable."""

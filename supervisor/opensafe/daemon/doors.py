@@ -21,6 +21,7 @@ from opensafe.egress.connections import Connections
 from opensafe.egress.delivery import Delivery
 from opensafe.egress.dns import Responder
 from opensafe.egress.endpoints import Endpoints
+from opensafe.egress.explaining import Explainer
 from opensafe.egress.judge import EgressJudge
 from opensafe.egress.proxied import Failures
 from opensafe.egress.reports import Reports
@@ -53,7 +54,7 @@ class Doors:
             Reports(self._delivery.add),
             proxy=settings.proxy.host if settings.proxy is not None else "",
         )
-        self._sights = Sights(self.callers, self._connections, self._accounting, self._judge)
+        self._sights = Sights(self.callers, self._connections, self._accounting, Explainer(self._judge))
         self._endpoints = Endpoints(settings.synthetic)
         self._listed: tuple[tuple[str, int], ...] | None = ()
         self._splice: Splice | None = None

@@ -197,7 +197,7 @@ class Front:
                 shadow=shadow,
                 activations=activations,
                 shipping=shipping,
-                traffic=Traffic(judge, store, history, warden, enabled=config.egress.enabled),
+                traffic=Traffic(judge, store, history, warden, config.egress),
                 warden=warden,
             ),
             principals,

@@ -4,11 +4,12 @@ The questions are those that DNS responder and Envoy would ask, and the judge is
 resolved: whether the name leads to an address that may be dialled is seen only when it is.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, Self
 
 import msgspec
 
+from opensafe.config import EgressSettings
 from opensafe.model.calls import Principal
 from opensafe.model.connection import Connection
 from opensafe.model.facts import ClassTables
@@ -31,9 +32,17 @@ _NOBODY: Final = "0.0.0.0"  # noqa: S104 - a source that no sandbox has, and not
 class Explainer:
     """Weighs; tells nobody."""
 
-    def __init__(self, judge: EgressJudge | None = None) -> None:
-        """judge: the one that is explained; without it one that stands for it where there are no connections."""
-        self._judge = judge or EgressJudge(Callers(), Reports(_ignored))
+    def __init__(self, judge: EgressJudge, terminated: Collection[str] = ()) -> None:
+        """judge: the one that is explained. terminated: hosts to which TLS ends in the gateway."""
+        self._judge = judge
+        self._terminated = frozenset(terminated)
+
+    @classmethod
+    def of(cls, settings: EgressSettings) -> Self:
+        """With a judge that stands for the helper's, where there are no connections."""
+        terminated: list[str] = []
+        proxy = settings.proxy.host if settings.proxy is not None else ""
+        return cls(EgressJudge(Callers(), Reports(_ignored), terminated=terminated, proxy=proxy), terminated)
 
     def layers(
         self, engine: Engine | None, name: str, port: int | None, where: Where, charge: Callable[[Question], Question]
@@ -44,7 +53,7 @@ class Explainer:
         """
         return tuple(
             Layer(layer=question.layer, port=question.port, allowed=verdict.allowed, rules=verdict.hits)
-            for question in _questions(name, port)
+            for question in _questions(name, port, inside=name in self._terminated)
             for verdict in (self._judge.weigh(engine, charge(question), where),)
         )
 
@@ -71,14 +80,22 @@ def supposed(principal: Principal, name: str, session: SessionInput, budget: Bud
     return Where(sandbox_id="", template="base", call=call, grant=grant)
 
 
-def _questions(name: str, port: int | None) -> Iterator[Question]:
+def _questions(name: str, port: int | None, *, inside: bool) -> Iterator[Question]:
+    """inside: requests in TLS are seen."""
     going = Question(source=_NOBODY, layer="dns", name=name)
+    request = msgspec.structs.replace(going, layer="http", authority=name, method="GET", path="/")
     if not is_address(name):  # nobody asks for the address of one
         yield msgspec.structs.replace(going, label=names.measure(name) | {"names": 1})
     for number in SERVED if port is None else (port,):
-        layer = SERVED.get(number, "tcp")
-        shown = {"tls": {"sni": name}, "http": {"authority": name, "method": "GET", "path": "/"}}.get(layer, {})
-        yield msgspec.structs.replace(going, layer=layer, port=number, **shown)
+        match SERVED.get(number, "tcp"):
+            case "http":
+                yield msgspec.structs.replace(request, port=number)
+            case "tls":
+                yield msgspec.structs.replace(going, layer="tls", port=number, sni=name)
+                if inside:
+                    yield msgspec.structs.replace(request, port=number, sni=name)
+            case layer:
+                yield msgspec.structs.replace(going, layer=layer, port=number)
 
 
 def _ignored(_connection: Connection) -> None:

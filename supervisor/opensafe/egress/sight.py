@@ -17,7 +17,6 @@ from .accounting import Accounting
 from .callers import Callers
 from .connections import Connections
 from .explaining import Explainer
-from .judge import EgressJudge
 
 #: Rows of a page that has more than one sandbox.
 _ROWS: Final = 512
@@ -27,11 +26,13 @@ _OVER: Final = 1024
 class Sights:
     """Looks; changes nothing."""
 
-    def __init__(self, callers: Callers, connections: Connections, accounting: Accounting, judge: EgressJudge) -> None:
+    def __init__(
+        self, callers: Callers, connections: Connections, accounting: Accounting, explainer: Explainer
+    ) -> None:
         self._callers = callers
         self._connections = connections
         self._accounting = accounting
-        self._explainer = Explainer(judge)
+        self._explainer = explainer
 
     def of(self, due: LookDue, loaded: Loaded | None) -> Sight:
         """What there is of the first of the sandboxes that are asked about. loaded: what connections are judged by."""

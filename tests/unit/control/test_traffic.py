@@ -1,15 +1,21 @@
 """Traffic as people see it: whose, how much of it, and nothing where nobody can say."""
 
 import types
+from typing import Any
 
 import pytest
 
+from opensafe.config import EgressSettings
 from opensafe.control.traffic import MOST, Traffic
 from opensafe.errors import NotFound, Unavailable
 from opensafe.model.calls import Principal
 from opensafe.model.traffic import HostCount, OpenConnection, Sight
 
 ADA, EVE = Principal(name="ada"), Principal(name="eve")
+
+
+#: Not asked by lists.
+NOBODY: Any = None
 
 
 def row(number, principal="ada", state="running"):
@@ -61,7 +67,7 @@ class Helper:
 
 
 def traffic(store, helper, *, enabled=True):
-    return Traffic(None, store, None, helper, enabled=enabled)
+    return Traffic(NOBODY, store, NOBODY, helper, EgressSettings(enabled=enabled))
 
 
 async def test_one_sees_ones_own_sandboxes_and_staff_sees_all():

@@ -5,6 +5,7 @@ import pytest
 
 from opensafe.egress.accounting import Accounting
 from opensafe.egress.connections import Connections
+from opensafe.egress.explaining import Explainer
 from opensafe.egress.judge import Answer, Question
 from opensafe.egress.sight import Sights
 from opensafe.model.policy_input import BudgetInput
@@ -25,7 +26,7 @@ class Looker(Bench):
         self.loaded = loaded
         self.accounting = Accounting()
         self.connections = Connections(self.accounting, self.cut, lambda _: None)
-        self.sights = Sights(self.callers, self.connections, self.accounting, self.judge)
+        self.sights = Sights(self.callers, self.connections, self.accounting, Explainer(self.judge))
 
     async def cut(self, address, port):
         raise AssertionError("a look cuts nothing")
