@@ -5,7 +5,7 @@ Only the daemon reads this; clients need no more than the socket's path.
 
 import ipaddress
 import pathlib
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -118,7 +118,8 @@ class EgressSettings(_Section, frozen=True):
     links: IPv4 network out of which each sandbox gets a /31. uplink: the /30 between host and gateway. synthetic: of
     addresses that stand for the names of listed endpoints, and that nobody else may have. resolvers: whom
     allowed names are asked of, an IPv4 address with or without a port; none: those of /etc/resolv.conf. vetted_also:
-    networks whose addresses names may have beside global ones, for a site's own servers.
+    networks whose addresses names may have beside global ones, for a site's own servers. grants: whose a granted name
+    is, the call's alone or the session's until it ends; session_names: how many of them a session may keep.
 
     proxy: through which everything goes, see model/upstream_proxy.py.
     """
@@ -130,6 +131,8 @@ class EgressSettings(_Section, frozen=True):
     synthetic: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/(1[6-9]|2[0-8])$")] = "10.203.0.0/22"
     resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
     vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
+    grants: Literal["call", "session"] = "call"
+    session_names: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 128
     proxy: upstream_proxy.ProxySettings | None = None
 
 

@@ -52,6 +52,34 @@ network_blocks contains hit.block("egress.bytes.budget", "high", _reason("egress
 }
 
 # METADATA
+# title: Bytes received
+# description: Bytes received from the network, those of this connection included.
+# custom:
+#   id: egress.ingress.budget
+#   severity: medium
+#   threat: D8
+network_blocks contains hit.block("egress.ingress.budget", "medium", _reason("ingress_bytes"), _used("ingress_bytes"), _remedy) if {
+	not _received
+}
+
+# METADATA
+# title: One host
+# description: Requests to one host, and bytes sent to it and received, of a session; this connection's bytes included.
+# custom:
+#   id: egress.host.budget
+#   severity: medium
+#   threat: D8
+network_blocks contains hit.block(
+	"egress.host.budget", "medium",
+	$"the session has used up the {limit} {key} that it may have with {_host}", $"{key} of {_host}",
+	"Open a new session, or raise the host's ceiling in ceilings.hosts of the site's policy data.",
+) if {
+	input.kind == "egress"
+	some key, limit in _host_limits
+	not _host_within(key, limit)
+}
+
+# METADATA
 # title: Requests
 # description: Connections and requests to the network.
 # custom:
@@ -84,6 +112,34 @@ _bytes if {
 	input.egress.bytes_sent >= 0
 	input.budget.usage.egress_bytes + input.egress.bytes_sent <= _limit("egress_bytes")
 }
+
+_received if {
+	_within("ingress_bytes")
+	not input.kind == "egress"
+}
+
+_received if {
+	_within("ingress_bytes")
+	input.egress.bytes_received >= 0
+	input.budget.usage.ingress_bytes + input.egress.bytes_received <= _limit("ingress_bytes")
+}
+
+_host_limits := object.union(config.ceilings.host, object.get(config.ceilings.hosts, _host, {}))
+
+_host_within("requests", limit) if _below(input.egress.host_requests, 0, limit)
+
+_host_within("egress_bytes", limit) if _below(input.egress.host_sent, input.egress.bytes_sent, limit)
+
+_host_within("ingress_bytes", limit) if _below(input.egress.host_received, input.egress.bytes_received, limit)
+
+_below(used, own, limit) if {
+	used >= 0
+	used < limit
+	own >= 0
+	used + own <= limit
+}
+
+_host := object.get(input, ["egress", "host", "name"], "?")
 
 _limit(key) := min({config.ceilings.session[key], object.get(input, ["budget", "limits", key], config.ceilings.session[key])})
 

@@ -57,7 +57,7 @@ call(tool, facts) := {
 	"runtime": null,
 }
 
-unused := {"calls": 0, "wall_s": 0, "requests": 0, "egress_bytes": 0, "tokens": 0, "cost_microusd": 0}
+unused := {"calls": 0, "wall_s": 0, "requests": 0, "egress_bytes": 0, "ingress_bytes": 0, "tokens": 0, "cost_microusd": 0}
 
 # A connection to an allowed host that a running call was granted.
 egress(changes) := object.union(call("", {}), {"kind": "egress", "egress": object.union(
@@ -71,6 +71,10 @@ egress(changes) := object.union(call("", {}), {"kind": "egress", "egress": objec
 		"address": object.union(host("151.101.0.223", []), {"ip_literal": true}),
 		"granted": true,
 		"bytes_sent": 0,
+		"bytes_received": 0,
+		"host_requests": 0,
+		"host_sent": 0,
+		"host_received": 0,
 		"label": {},
 	},
 	changes,

@@ -21,8 +21,8 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def of(self, session: SessionRow, sandbox_id: str) -> tuple[SessionInput, BudgetInput]:
-        """The past of `session` for a call in `sandbox_id` ("": in none)."""
+    def of(self, session: SessionRow, sandbox_id: str, hosts: Iterable[str] = ()) -> tuple[SessionInput, BudgetInput]:
+        """The past of `session` for a call in `sandbox_id` ("": in none) that names these hosts."""
         now, history = now_us(), self._store.history
         session = self._store.session(session.session_id) or session
         under_way = history.under_way(session.session_id, sandbox_id, now)
@@ -41,7 +41,12 @@ class History:
                 recent_tools=session.recent_tools,
                 banned=history.banned(session.principal, session.agent),
             ),
-            BudgetInput(usage=used.as_budget(), principal=by_principal.as_budget(), limits=session.limits.as_budget()),
+            BudgetInput(
+                usage=used.as_budget(),
+                principal=by_principal.as_budget(),
+                limits=session.limits.as_budget(),
+                hosts=history.host_usage(session.session_id, sorted(set(hosts))),
+            ),
         )
 
 

@@ -215,11 +215,12 @@ class Judge:
                 image_digest=ask.spec.image_digest,
                 limits=ask.spec.limits,
             )
-        session, budget = self._history.of(ask.session, ask.sandbox.id)
+        asked = self._call(call, ask) if call else _NO_CALL
+        session, budget = self._history.of(ask.session, ask.sandbox.id, (host.name for host in asked.hosts))
         return PolicyInput(
             id=decision_id,
             kind="call" if call else "sandbox",
-            call=self._call(call, ask) if call else _NO_CALL,
+            call=asked,
             principal=ask.principal,
             session=session,
             budget=budget,

@@ -1,7 +1,8 @@
 """The helper's side of the way out: who answers guests and Envoy, put together, and what follows a change.
 
 A name is answered to a guest, and a connection let through, where the bundle in force says so for the one call that has
-its sandbox for itself. When that call ends, or the bundle changes, what it had opened is judged again or cut.
+its sandbox for itself, or for the session that keeps its grants. When that ends, or the bundle changes, what had been
+opened is judged again or cut.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from opensafe.egress.sight import Sights
 from opensafe.egress.splice import Splice
 from opensafe.model.connection import Connection
 from opensafe.model.ids import now_us
-from opensafe.normalize.urls import classify_host
+from opensafe.normalize.urls import canonical_name, classify_host
 from opensafe.policy.reload import Loaded
 from opensafe.warden.client import WardenClient
 from opensafe.warden.feed import Call
@@ -42,7 +43,7 @@ class Doors:
     """All of it. `run` serves; `lead` is told of each bundle, and returns when nothing new is judged by the last."""
 
     def __init__(self, warden: WardenClient, settings: EgressSettings) -> None:
-        self.callers = Callers()
+        self.callers = Callers(keep=settings.grants == "session")
         self._warden = warden
         self._settings = settings
         self._delivery = Delivery(warden.report)
@@ -162,9 +163,9 @@ class Doors:
                 _log.exception("a look failed")
                 looked, sight = due.number, None
 
-    def _call_at(self, address: str) -> Call | None:
+    def _call_at(self, address: str, name: str = "") -> Call | None:
         where = self.callers.at(address)
-        return where.call if where is not None else None
+        return where.of(canonical_name(name) or name).call if where is not None else None
 
     def _session_at(self, address: str) -> str:
         call = self._call_at(address)

@@ -40,7 +40,7 @@ class Log:
         judge: Judge,
         connections: Connections,
         accounting: Accounting,
-        call_at: Callable[[str], Call | None],
+        call_at: Callable[[str, str], Call | None],
         failures: Failures | None = None,
     ) -> None:
         """failures: told of the ends of what went through the site's proxy, where there is one."""
@@ -103,7 +103,7 @@ class Log:
         self, source: Socket, sent: int, received: int, common: als_pb2.AccessLogCommon, *, ended: bool
     ) -> None:
         """One that was never allowed here, or forgotten: nobody could cut it later, so it is cut now."""
-        call = self._call_at(source[0])
+        call = self._call_at(source[0], "")
         if ended:
             if call is not None and common.HasField("upstream_remote_address"):
                 self._accounting.moved("", "", call, sent, received)

@@ -1,15 +1,18 @@
 """What sandboxes sent and received, by session and by host, while it happens.
 
-A call's budget is what its decision saw; what was used since is only known here. Both this session's total and what
-came since the call was first seen are lower bounds of the truth, so the larger one counts: a record that lags behind
-can't be used to spend twice. Names come from guests, so each sandbox has so many of them, and the rest as `other`.
+A call's budget is what its decision saw; what was used since is only known here. What any decision saw and what was
+counted are lower bounds of one total, so the largest counts, and all that comes is added to it: a record that lags
+behind can't be used to spend twice. Names come from guests, so there are so many of them, and the rest is `other`.
 """
 
 from typing import Final
 
 import msgspec
 
+from opensafe.model.policy_input import BudgetInput
 from opensafe.model.traffic import HostCount
+from opensafe.model.usage import HostUse
+from opensafe.normalize.urls import canonical_name
 from opensafe.warden.feed import Call
 
 from .judge import Question
@@ -19,16 +22,33 @@ OTHER: Final = "other"
 _HOSTS: Final = 256
 _REFUSED: Final = 128
 _NAME: Final = 253
-_BYTES: Final = "egress_bytes"
-_REQUESTS: Final = "requests"
 
 
 class _Session:
     def __init__(self) -> None:
         self.sandboxes: set[str] = set()
-        self.sent = 0
-        self.requests = 0
-        self.before: dict[str, tuple[int, int]] = {}  # by exec_id: sent and requests when the call was first seen
+        self.total = HostUse()
+        self.hosts: dict[str, HostUse] = {}
+
+    def know(self, budget: BudgetInput) -> None:
+        """What a decision saw was used, if not more."""
+        usage = budget.usage
+        saw = HostUse(**{key: usage.get(key, 0) for key in HostUse.__struct_fields__})
+        self.total = self.total.at_least(saw)
+        for name, use in budget.hosts.items():
+            key = self.key(name)
+            self.hosts[key] = self.hosts.get(key, HostUse()).at_least(use)
+
+    def add(self, name: str, use: HostUse) -> None:
+        """More was used, with this host."""
+        self.total = self.total.plus(use)
+        key = self.key(name)
+        self.hosts[key] = self.hosts.get(key, HostUse()).plus(use)
+
+    def key(self, name: str) -> str:
+        """Under which a host is counted."""
+        name = name[:_NAME]
+        return name if name in self.hosts or len(self.hosts) < _HOSTS else OTHER
 
 
 class Accounting:
@@ -38,30 +58,49 @@ class Accounting:
         self._sessions: dict[str, _Session] = {}
         self._hosts: dict[str, dict[str, HostCount]] = {}
 
-    def charged(self, question: Question, call: Call | None, *, counted: bool = False) -> Question:
-        """The question with what the call's session has used since the call's decision.
+    def charged(
+        self, question: Question, call: Call | None, *, sent: int = 0, received: int = 0, counted: bool = False
+    ) -> Question:
+        """The question with what the call's session has used, in all and with the host.
 
-        counted: what is asked about is among the requests already, and is not to be weighed against itself.
+        counted: what is asked about is among the requests already, with these bytes, and is not weighed against itself.
         """
         if call is None:
             return question
-        sent, requests = self.since(call)
-        return msgspec.structs.replace(question, bytes_sent=sent, requests=requests - counted, again=counted)
+        session = self._seen(call)
+        host = session.hosts.get(session.key(canonical_name(question.name) or question.name), HostUse())
+        return msgspec.structs.replace(
+            question,
+            bytes_sent=sent,
+            bytes_received=received,
+            requests=session.total.requests - counted,
+            session_sent=session.total.egress_bytes,
+            session_received=session.total.ingress_bytes,
+            host_requests=max(0, host.requests - counted),
+            host_sent=max(0, host.egress_bytes - sent),
+            host_received=max(0, host.ingress_bytes - received),
+            again=counted,
+        )
 
     def over(self, call: Call | None, asked: int = 0) -> str:
         """Why the session may use no more by its own limits: rule, value and remedy; or "". asked: requests to come."""
         if call is None:
             return ""
-        sent, requests = self.since(call)
-        for key, rule, more in (
-            (_BYTES, "egress.bytes.budget", sent),
-            (_REQUESTS, "egress.requests.budget", requests + asked),
+        total = self._seen(call).total
+        for key, rule, used in (
+            ("egress_bytes", "egress.bytes.budget", total.egress_bytes),
+            ("ingress_bytes", "egress.ingress.budget", total.ingress_bytes),
+            ("requests", "egress.requests.budget", total.requests + asked),
         ):
             limit = call.budget.limits.get(key)
-            used = call.budget.usage.get(key, 0) + more
             if limit is not None and used > limit:
                 return f"{rule}: {used} of {limit} {key} would be used. Open a new session."
         return ""
+
+    def since(self, call: Call) -> HostUse:
+        """What its session has used since the call's decision."""
+        usage, total = call.budget.usage, self._seen(call).total
+        return HostUse(**{key: getattr(total, key) - usage.get(key, 0) for key in HostUse.__struct_fields__})
 
     def allowed(self, sandbox_id: str, name: str, call: Call | None) -> None:
         """Count a connection or request that was let through."""
@@ -69,7 +108,7 @@ class Accounting:
         if call is not None:
             session = self._seen(call)
             session.sandboxes.add(sandbox_id)
-            session.requests += 1
+            session.add(name, HostUse(requests=1))
 
     def refused(self, sandbox_id: str, name: str) -> None:
         """Count one that was not, or a DNS question. A guest can ask for any name: many leave room for what it uses."""
@@ -81,14 +120,9 @@ class Accounting:
         if sandbox_id:
             self._count(sandbox_id, name, sent=sent, received=received)
         if call is not None:
-            session = self._sessions.setdefault(call.session_id, _Session())
+            session = self._seen(call)
             session.sandboxes |= {sandbox_id} - {""}
-            session.sent += sent
-
-    def ended(self, exec_id: str) -> None:
-        """Nothing of the call runs any more."""
-        for session in self._sessions.values():
-            session.before.pop(exec_id, None)
+            session.add(name, HostUse(egress_bytes=sent, ingress_bytes=received))
 
     def gone(self, sandbox_id: str) -> None:
         """Forget the sandbox, and its session where it has no other."""
@@ -103,19 +137,9 @@ class Accounting:
         shown = self._hosts.values() if not sandbox_id else (self._hosts.get(sandbox_id, {}),)
         return tuple(one for hosts in shown for one in hosts.values())
 
-    def since(self, call: Call) -> tuple[int, int]:
-        """Bytes sent and requests of its session since the call's decision."""
-        session = self._seen(call)
-        sent, requests = session.before[call.exec_id]
-        usage = call.budget.usage
-        return (
-            max(session.sent - sent, session.sent - usage.get(_BYTES, 0)),
-            max(session.requests - requests, session.requests - usage.get(_REQUESTS, 0)),
-        )
-
     def _seen(self, call: Call) -> _Session:
         session = self._sessions.setdefault(call.session_id, _Session())
-        session.before.setdefault(call.exec_id, (session.sent, session.requests))
+        session.know(call.budget)
         return session
 
     def _count(

@@ -59,12 +59,12 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         judge: Judge,
         connections: Connections,
         accounting: Accounting,
-        call_at: Callable[[str], Call | None],
+        call_at: Callable[[str, str], Call | None],
         *,
         failures: Failures | None = None,
         gid: int | None = None,
     ) -> None:
-        """path: of the socket. call_at: the call that has the grant at a source address. gid: of Envoy.
+        """path: of the socket. call_at: the call that has the grant of a name at a source address. gid: of Envoy.
 
         failures: see accesslog.Log.
         """
@@ -136,7 +136,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
             question, wrong = _http(source[0], attributes.request.http)
         else:
             question, wrong = _tls(source[0], attributes.tls_session.sni)
-        call = self._call_at(source[0])
+        call = self._call_at(source[0], question.name)
         question = self._accounting.charged(question, call)
         answer = self._judge.judge(question)
         why = answer.why or "egress: refused by policy."

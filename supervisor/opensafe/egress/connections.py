@@ -27,6 +27,7 @@ MOST: Final = 512
 _SWEEP_S: Final = 1.0
 #: HTTP requests whose connection already carries another, until their log entry comes.
 _SETTLING: Final = 4096
+_WHY: Final = 500
 
 _log = structlog.get_logger()
 
@@ -44,7 +45,8 @@ class Judge(Protocol):
 class Open(msgspec.Struct, kw_only=True, eq=False):
     """One connection, or an HTTP request on one. start_ns: by Envoy's clock, 0 until known. sent, received: bytes.
 
-    end: ends it and leaves the table, in the turn in which it is called; None where Envoy carries it.
+    rules, why: of a cut. end: ends it and leaves the table, in the turn in which it is called; None where Envoy carries
+    it.
     """
 
     question: Question
@@ -56,6 +58,8 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     sent: int = 0
     received: int = 0
     cut: bool = False
+    rules: tuple[str, ...] = ()
+    why: str = ""
     end: Callable[[], None] | None = None
 
 
@@ -144,13 +148,13 @@ class Connections:
         return None
 
     def progress(self, one: Open, sent: int, received: int) -> bool:
-        """Totals of it so far, in bytes. Returns whether it has sent more."""
+        """Totals of it so far, in bytes. Returns whether there are more."""
         more = max(0, sent - one.sent)
         back = max(0, received - one.received)
         self._accounting.moved(one.answer.sandbox_id, one.answer.name, one.call, more, back)
         one.sent += more
         one.received += back
-        return more > 0
+        return more > 0 or back > 0
 
     def leave(self, one: Open, address: str = "") -> None:
         """It has ended. address: the one that was dialled."""
@@ -169,18 +173,20 @@ class Connections:
         self._sweep = asyncio.create_task(self._again(judge), name="egress-sweep")
 
     async def settle(self, judge: Judge, some: Iterable[Open]) -> None:
-        """Judge these again, with what was sent so far, and cut those that are refused now."""
+        """Judge these again, with what was moved so far, and cut those that are refused now."""
         for one in some:
             over = self._accounting.over(one.call)
-            answer = judge.judge(self._accounting.charged(one.question, one.call, counted=True))
-            if over or not answer.allowed or answer.exec_id != one.answer.exec_id:  # another call's grant is no grant
-                await self._end(one, over or answer.why or "its call's grant is closed")
+            asked = self._accounting.charged(one.question, one.call, sent=one.sent, received=one.received, counted=True)
+            answer = judge.judge(asked)
+            if over:
+                await self._end(one, over, (over.partition(":")[0],))
+            elif not answer.allowed or answer.holder != one.answer.holder:  # another's grant is no grant
+                await self._end(one, answer.why or "its call's grant is closed", answer.rules)
 
     async def ended(self, exec_id: str) -> None:
         """Cut all that was opened under this call's grant."""
         for one in [one for one in self._open.values() if one.answer.exec_id == exec_id]:
             await self._end(one, "the call has ended")
-        self._accounting.ended(exec_id)
 
     async def stranger(self, source: Socket) -> None:
         """Cut a socket that Envoy has open and nobody here allowed."""
@@ -235,8 +241,9 @@ class Connections:
         await self._pause()
         await self.settle(judge, tuple(self._open.values()))
 
-    async def _end(self, one: Open, why: str) -> None:
-        one.cut = True
+    async def _end(self, one: Open, why: str, rules: tuple[str, ...] = ()) -> None:
+        if not one.cut:
+            one.cut, one.why, one.rules = True, why[:_WHY], rules
         if one.end is None:
             await self._cut_socket(one.source, why)
         else:
@@ -271,6 +278,8 @@ def _record(one: Open, address: str) -> Connection:
         address=address,
         method=one.question.method,
         begun_us=one.since_us,
+        rules=one.rules,
+        reason=one.why,
         sent=one.sent,
         received=one.received,
         decision_id=call.decision_id if call else "",

@@ -41,8 +41,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a sandbox wants, as the gateway saw it.
 
     source: its address. layer: dns, tls, http or tcp. name: as the client sent it. sni, authority, method, path,
-    upgrade: where the layer has them. address: where it would be dialled, where that is known. label: as in EgressInput. bytes_sent,
-    requests: of the session since the call's decision. again: it was allowed before, so an allow is not put on record.
+    upgrade: where the layer has them. address: where it would be dialled, where that is known. label: as
+    in EgressInput.
+    bytes_sent, bytes_received: of this connection so far. requests, session_sent, session_received: of its session in
+    all, as they were counted here; host_requests, host_sent, host_received: with this host. The connection itself is
+    among the session's bytes alone. again: it was allowed before, so an allow is not put on record.
     """
 
     source: str
@@ -57,22 +60,35 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     label: dict[str, int] = {}
     bytes_sent: int = 0
+    bytes_received: int = 0
     requests: int = 0
+    session_sent: int = 0
+    session_received: int = 0
+    host_requests: int = 0
+    host_sent: int = 0
+    host_received: int = 0
     again: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict. name: canonical, "" where there is none. why: rule, value and remedy in one line, of a refusal."""
+    """The verdict. name: canonical, "" where there is none. why: rule, value and remedy in one line, of a refusal.
+
+    rules: that decided. holder: whose the grant is, see callers.Where.
+    """
 
     allowed: bool
     name: str = ""
     exec_id: str = ""
     sandbox_id: str = ""
     why: str = ""
+    rules: tuple[str, ...] = ()
+    holder: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a question. name: canonical, "" where there is none. hits: what decided, at least one of a refusal."""
+    """What is said of a question. name: canonical, "" where there is none. hits: what decided, at least
+    one of a refusal.
+    """
 
     allowed: bool
     name: str
@@ -138,6 +154,7 @@ class EgressJudge:
         """The verdict. Never raises."""
         where = self._callers.at(question.source)
         verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
+        where = where.of(verdict.name) if where is not None else None
         self._record(question, where, verdict)
         return Answer(
             allowed=verdict.allowed,
@@ -145,6 +162,8 @@ class EgressJudge:
             exec_id=where.call.exec_id if where is not None and where.call is not None else "",
             sandbox_id=where.sandbox_id if where is not None else "",
             why=verdict.why,
+            rules=verdict.rules,
+            holder=where.holder if where is not None else "",
         )
 
     def weigh(self, engine: Engine | None, question: Question, where: Where | None) -> Verdict:
@@ -178,8 +197,10 @@ class EgressJudge:
         if question.upgrade and _UPGRADES not in tables.hosts:  # a bundle from before there was a rule on it
             remedy = f"Have the host listed in hosts.{_UPGRADES} of the site's policy data."
             raise _RefusedError(_UPGRADE, "policy knows of no change of protocol", host.name, remedy)
-        call = where.call
-        if call is None or call.session is None:
+        where = where.of(host.name)
+        call, session = where.call, where.session
+        session = call.session if call is not None and session is None else session
+        if call is None or session is None:
             remedy = "Name the host literally in the call that needs it, and run nothing beside that call."
             raise _RefusedError(_NOT_GRANTED, "no running call alone has a grant for the network", host.name, remedy)
         asked = PolicyInput(
@@ -187,7 +208,7 @@ class EgressJudge:
             kind="egress",
             call=CallInput(id=call.call_id, tool=call.tool, arguments={}, digest=call.digest),
             principal=call.principal,
-            session=call.session,
+            session=session,
             budget=self._budget(call, question),
             sandbox=SandboxInput(id=where.sandbox_id, template=where.template, profile=call.profile),
             egress=EgressInput(
@@ -200,20 +221,34 @@ class EgressJudge:
                 address=_address(question.address, tables) if question.address else None,
                 granted=where.grant.classify(host.name).get(GRANTED, False),
                 bytes_sent=question.bytes_sent,
+                bytes_received=question.bytes_received,
+                host_requests=question.host_requests,
+                host_sent=question.host_sent,
+                host_received=question.host_received,
                 label=question.label,
             ),
         )
         return engine.evaluate(ENTRYPOINT, asked)
 
     def _budget(self, call: Call, question: Question) -> BudgetInput:
-        """What the decision saw and what came since. The rules add the bytes of the question to the session's."""
-        more = dict(self._used(call.session_id))
-        more["requests"] = more.get("requests", 0) + question.requests
-        everyone = more | {"egress_bytes": more.get("egress_bytes", 0) + question.bytes_sent}
+        """What the decision saw or what was counted here, whichever is more. The rules add this connection's bytes.
+
+        Keys that the decision did not see stay unknown, which they refuse.
+        """
+        own = {"egress_bytes": question.bytes_sent, "ingress_bytes": question.bytes_received}
+        counted = {
+            "requests": question.requests,
+            "egress_bytes": max(question.session_sent, question.bytes_sent),
+            "ingress_bytes": max(question.session_received, question.bytes_received),
+        }
+        decided, beside = call.budget.usage, self._used(call.session_id)
+        used = {key: max(number, counted.get(key, 0)) + beside.get(key, 0) for key, number in decided.items()}
+        since = {key: number - decided[key] for key, number in used.items()}
         return BudgetInput(
-            usage=_sum(call.budget.usage, more),
-            principal=_sum(call.budget.principal, everyone),
+            usage={key: max(0, number - own.get(key, 0)) for key, number in used.items()},
+            principal={key: number + since.get(key, 0) for key, number in call.budget.principal.items()},
             limits=call.budget.limits,
+            hosts=call.budget.hosts,
         )
 
     def _record(self, question: Question, where: Where | None, verdict: Verdict) -> None:
@@ -257,11 +292,6 @@ def _address(text: str, tables: ClassTables) -> HostFact:
     if address is None or not address.ip_literal:
         raise _RefusedError(_DENY, "what would be dialled is no address", repr(text[:100]), "Report it.")
     return address
-
-
-def _sum(used: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    """Keys that the decision did not see stay unknown, which the rules refuse."""
-    return {key: number + more.get(key, 0) for key, number in used.items()}
 
 
 def _refusal(rule: str, reason: str, value: str, remedy: str) -> RuleHit:

@@ -71,15 +71,16 @@ class Sights:
         call = where.call
         if call is None:
             return standing
-        sent, requests = self._accounting.since(call)
+        used = self._accounting.since(call)
         return msgspec.structs.replace(
             standing,
             call_id=call.call_id,
             session_id=call.session_id,
             tool=call.tool,
             network=call.network,
-            sent=sent,
-            requests=requests,
+            sent=used.egress_bytes,
+            received=used.ingress_bytes,
+            requests=used.requests,
             over=self._accounting.over(call, asked=1)[:_OVER],
         )
 

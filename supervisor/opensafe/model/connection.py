@@ -7,12 +7,15 @@ from typing import Annotated
 
 import msgspec
 
+from .canonical import MAX_SAFE_INTEGER
+from .usage import HostUse, Usage
+
 _Text = Annotated[str, msgspec.Meta(max_length=512)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One verdict of `gate/egress`, a refusal of the packet rules, or (state `ended`, `cut`) an end of what was allowed.
+    """One verdict of `gate/egress`, a refusal of the packet rules, or (state `ended`, `cut`) an end of the allowed.
 
     time_us: UTC microseconds. state: allowed, refused, ended, cut. decision_id, call_id, exec_id, session_id,
     principal, trace_id: of the call whose grant it came under, "" where none lives there. layer: dns, tls, http,
@@ -44,6 +47,25 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     received: _Count = 0
     count: Annotated[int, msgspec.Meta(ge=1)] = 1
     revision: _Text = ""
+
+    @property
+    def usage(self) -> Usage | None:
+        """See `used`."""
+        return used(self.state, self.layer, self.sent, self.received)
+
+
+def used(state: str, layer: str, sent: int, received: int) -> Usage | None:
+    """What a connection used up of its session's budget: a request as it is let out, its bytes as it ends."""
+    if state == "allowed":
+        return Usage(requests=1) if layer != "dns" else None
+    if not sent and not received:
+        return None
+    return Usage(egress_bytes=min(sent, MAX_SAFE_INTEGER), ingress_bytes=min(received, MAX_SAFE_INTEGER))
+
+
+def of_host(usage: Usage) -> HostUse:
+    """The same, of the one host that it was with."""
+    return HostUse(requests=usage.requests, egress_bytes=usage.egress_bytes, ingress_bytes=usage.ingress_bytes)
 
 
 def covers(granted: Iterable[str], name: str) -> bool:

@@ -11,6 +11,7 @@ from .calls import Principal
 from .facts import Command, HostFact, PathFact
 from .limits import SandboxLimits
 from .sandbox import Asked, User
+from .usage import HostUse
 
 
 class CallInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,14 +71,16 @@ class SessionInput(msgspec.Struct, frozen=True, kw_only=True):
 class BudgetInput(msgspec.Struct, frozen=True, kw_only=True):
     """What was used, as the daemon observed it, and the limits under the same keys.
 
-    Keys: calls, wall_s, output_bytes, requests, egress_bytes, tokens, cost_microusd. `usage` is the session's,
-    `principal` all of the principal's over the last day; both have every key. `limits` are the session's own, with
-    the keys that were set: the site's ceilings hold beside them.
+    Keys: calls, wall_s, output_bytes, requests, egress_bytes, ingress_bytes, tokens, cost_microusd. `usage` is the
+    session's, `principal` all of the principal's over the last day; both have every key. `limits` are the session's
+    own, with the keys that were set: the site's ceilings hold beside them. hosts: what the session used with each host
+    that the call names.
     """
 
     usage: dict[str, int] = {}
     principal: dict[str, int] = {}
     limits: dict[str, int] = {}
+    hosts: dict[str, HostUse] = {}
 
 
 class SandboxInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +110,9 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     under these names ("" where the layer has none). upgrade: the protocol that an HTTP request wants to change to,
     lower-case, "" where it wants none. address: where it would be dialled. granted: the call's or session's grant
     covers the name. label: of a DNS question, length of the longest label and of the whole name, its
-    entropy in milli-bits a character, and how many names of this zone the session has asked for.
+    entropy in milli-bits a character, and how many names of this zone the session has asked for. bytes_sent,
+    bytes_received: of this connection so far. host_requests, host_sent, host_received: what the session has used with
+    this host beside it.
     """
 
     layer: str
@@ -119,6 +124,10 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     address: HostFact | None = None
     granted: bool = False
     bytes_sent: int = 0
+    bytes_received: int = 0
+    host_requests: int = 0
+    host_sent: int = 0
+    host_received: int = 0
     label: dict[str, int] = {}
 
 

@@ -7,7 +7,7 @@ follow OPA's decision log where it has one (`decision_id`, `bundles`, `path`, `i
 
 import msgspec
 
-from .canonical import MAX_SAFE_INTEGER
+from .connection import used
 from .decision import Action, Decision, RuleHit
 from .limits import SandboxLimits
 from .outcome import Outcome
@@ -237,10 +237,8 @@ class ConnectionRecord(_Record, frozen=True, tag="connection"):
 
     @property
     def usage(self) -> Usage | None:
-        """What it used up of its session's budget: a request as it is let out, its bytes as it ends."""
-        if self.state == "allowed" and self.layer != "dns":
-            return Usage(requests=1)
-        return Usage(egress_bytes=min(self.sent, MAX_SAFE_INTEGER)) if self.sent else None
+        """What it used up of its session's budget."""
+        return used(self.state, self.layer, self.sent, self.received)
 
 
 class TornRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="torn"):

@@ -15,8 +15,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """calls: judged, whatever the verdict. wall_us: run time. output_bytes: what guests wrote. requests,
-    egress_bytes: connections and bytes sent to the network. tokens, cost_microusd: as clients declared them.
+    """calls: judged, whatever the verdict. wall_us: run time. output_bytes: what guests wrote. requests, egress_bytes,
+    ingress_bytes: connections, bytes sent to the network and received. tokens, cost_microusd: as clients declared them.
     """
 
     calls: Count = 0
@@ -24,6 +24,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: Count = 0
     requests: Count = 0
     egress_bytes: Count = 0
+    ingress_bytes: Count = 0
     tokens: Count = 0
     cost_microusd: Count = 0
 
@@ -39,12 +40,37 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             "output_bytes": self.output_bytes,
             "requests": self.requests,
             "egress_bytes": self.egress_bytes,
+            "ingress_bytes": self.ingress_bytes,
             "tokens": self.tokens,
             "cost_microusd": self.cost_microusd,
         }
 
 
 FIELDS: Final = Usage.__struct_fields__
+
+
+class HostUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session used of the network with one host: connections, bytes sent and received."""
+
+    requests: Count = 0
+    egress_bytes: Count = 0
+    ingress_bytes: Count = 0
+
+    def plus(self, other: "HostUse") -> "HostUse":
+        """The sum of both."""
+        return HostUse(
+            requests=min(self.requests + other.requests, MAX_SAFE_INTEGER),
+            egress_bytes=min(self.egress_bytes + other.egress_bytes, MAX_SAFE_INTEGER),
+            ingress_bytes=min(self.ingress_bytes + other.ingress_bytes, MAX_SAFE_INTEGER),
+        )
+
+    def at_least(self, other: "HostUse") -> "HostUse":
+        """The larger of both, figure by figure."""
+        return HostUse(
+            requests=max(self.requests, other.requests),
+            egress_bytes=max(self.egress_bytes, other.egress_bytes),
+            ingress_bytes=max(self.ingress_bytes, other.ingress_bytes),
+        )
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -58,6 +84,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     output_bytes: Count | None = None
     requests: Count | None = None
     egress_bytes: Count | None = None
+    ingress_bytes: Count | None = None
     tokens: Count | None = None
     cost_microusd: Count | None = None
 

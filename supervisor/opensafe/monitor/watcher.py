@@ -53,6 +53,7 @@ class Callers(Protocol):
     def expect(self, told: feed.Expect, /) -> None: ...
     def withdrawn(self, told: feed.Withdrawn, /) -> None: ...
     def left(self, told: feed.Left, /) -> None: ...
+    def granted(self, told: feed.Granted, /) -> None: ...
     def renamed(self, told: feed.Renamed, /) -> None: ...
     def unwatch(self, told: feed.Unwatch, /) -> None: ...
 
@@ -161,7 +162,7 @@ class Watcher:
                 if told.sandbox_id in self._by_id:
                     watched = self._by_id[told.to] = self._by_id.pop(told.sandbox_id)
                     watched.sandbox_id = told.to
-            case feed.Left():
+            case feed.Left() | feed.Granted():
                 pass  # its last reports may still wait, so the tree keeps it
             case _ if told.sandbox_id in self._by_id:
                 watched = self._by_id[told.sandbox_id]
@@ -309,6 +310,8 @@ def _pass_on(callers: Callers, told: feed.Told) -> None:
             callers.watch(told)
         case feed.Expect():
             callers.expect(told)
+        case feed.Granted():
+            callers.granted(told)
         case feed.Withdrawn():
             callers.withdrawn(told)
         case feed.Left():

@@ -11,6 +11,7 @@ from opensafe.errors import UnknownUser
 from opensafe.model.facts import ClassTables
 from opensafe.model.policy_input import PolicyInput
 from opensafe.model.sandbox import User
+from opensafe.model.usage import Usage
 from opensafe.normalize.tools import Registry
 from opensafe.normalize.urls import parse_host
 from opensafe.policy.subject import call_input
@@ -18,7 +19,7 @@ from opensafe.policy.subject import call_input
 from .cases import Case
 
 _ARGUMENTS_MAX: Final = 4 << 20
-_USAGE: Final = ("calls", "wall_s", "output_bytes", "requests", "egress_bytes", "tokens", "cost_microusd")
+_USAGE: Final = tuple(Usage().as_budget())
 
 #: A developer's session of ten minutes that has used a little of everything.
 _ORDINARY: Final[dict[str, Any]] = {

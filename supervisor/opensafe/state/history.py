@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from opensafe.model.connection import of_host
 from opensafe.model.decision import Action
 from opensafe.model.history import WORKSPACE_CHANGED, WRITES_WORKSPACE, taints_after
 from opensafe.model.outcome import NEVER_EXECUTED, Outcome
-from opensafe.model.records import BanRecord, DecisionRecord, RefusalRecord
-from opensafe.model.usage import FIELDS, Usage
+from opensafe.model.records import BanRecord, ConnectionRecord, DecisionRecord, RefusalRecord
+from opensafe.model.usage import FIELDS, HostUse, Usage
 
 from .recent import Recent
 from .rows import BanRow
@@ -57,6 +58,17 @@ class History:
             (principal, now_us // _HOUR_US - _DAY),
         ).fetchone()
         return Usage(**{name: row[name] for name in FIELDS})
+
+    def host_usage(self, session_id: str, names: Iterable[str]) -> dict[str, HostUse]:
+        """What the open session used of the network with each of these hosts."""
+        found = {}
+        for name in names:
+            row = self._db.execute(
+                "SELECT requests, egress_bytes, ingress_bytes FROM session_hosts WHERE session_id = ? AND name = ?",
+                (session_id, name),
+            ).fetchone()
+            found[name] = HostUse(**dict(row)) if row is not None else HostUse()
+        return found
 
     def under_way(self, session_id: str, sandbox_id: str, now_us: int) -> Open:
         """Of the calls under way in the session or in the sandbox ("": none)."""
@@ -117,6 +129,23 @@ class History:
         if session is not None:
             self._use(session, usage, time_us)
             self._save(session_id, session)
+
+    def fold_connection(self, record: ConnectionRecord) -> None:
+        """What it used, of the session's and principal's budget, and of what the session may use with this host."""
+        used = record.usage
+        if used is None:
+            return
+        self.fold_usage(record.session_id, used, record.time_us)
+        host = self.host_usage(record.session_id, (record.name,))[record.name].plus(of_host(used))
+        self._db.execute(
+            "INSERT OR REPLACE INTO session_hosts SELECT session_id, ?, ?, ?, ? FROM sessions"
+            " WHERE session_id = ? AND closed = 0",
+            (record.name, *msgspec.structs.astuple(host), record.session_id),
+        )
+
+    def fold_closed(self, session_id: str) -> None:
+        """A session was closed."""
+        self._db.execute("DELETE FROM session_hosts WHERE session_id = ?", (session_id,))
 
     def fold_end(self, session_id: str, sandbox_id: str, effects_json: str, outcome: Outcome) -> None:
         """A call that was allowed ended: if it may have run, its effects stand from now on."""

@@ -117,9 +117,20 @@ CREATE TABLE principal_usage (
     output_bytes  INTEGER NOT NULL,
     requests      INTEGER NOT NULL,
     egress_bytes  INTEGER NOT NULL,
+    ingress_bytes INTEGER NOT NULL,
     tokens        INTEGER NOT NULL,
     cost_microusd INTEGER NOT NULL,
     PRIMARY KEY (principal, hour)
+) STRICT, WITHOUT ROWID;
+
+-- What each open session used of the network with each host.
+CREATE TABLE session_hosts (
+    session_id    TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    requests      INTEGER NOT NULL,
+    egress_bytes  INTEGER NOT NULL,
+    ingress_bytes INTEGER NOT NULL,
+    PRIMARY KEY (session_id, name)
 ) STRICT, WITHOUT ROWID;
 
 -- Bans in force; agent '' is the whole principal.

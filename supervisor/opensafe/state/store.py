@@ -47,7 +47,7 @@ _STATES: Final = {
 }
 #: Records of one transaction. Each commit writes every page that was touched since the last.
 _GROUP: Final = 64
-_VERSION: Final = 7
+_VERSION: Final = 8
 
 
 class Store:
@@ -221,8 +221,7 @@ class Store:
             case UsageRecord():
                 self.history.fold_usage(record.session_id, record.usage, record.time_us)
             case ConnectionRecord():
-                if record.usage is not None:
-                    self.history.fold_usage(record.session_id, record.usage, record.time_us)
+                self.history.fold_connection(record)
             case ReviewRecord():
                 self._fold_review(record)
             case BanRecord():
@@ -342,6 +341,7 @@ class Store:
     def _fold_session(self, record: SessionRecord) -> None:
         if record.state == "closed":
             self._db.execute("UPDATE sessions SET closed = 1 WHERE session_id = ?", (record.session_id,))
+            self.history.fold_closed(record.session_id)
             return
         self._db.execute(
             "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_us, limits)"

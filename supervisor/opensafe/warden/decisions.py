@@ -62,6 +62,7 @@ class Decided(msgspec.Struct, frozen=True):
     session_id: str = ""
     call_id: str = ""
     trace_id: str = ""
+    effects: tuple[str, ...] = ()
     input: _Asked = _Asked()
 
     def announcement(self, launch: Launch, programs: tuple[str, ...] | None) -> feed.Call:
@@ -81,6 +82,7 @@ class Decided(msgspec.Struct, frozen=True):
             network=self.result.grant.network,
             session=self.input.session,
             budget=self.input.budget,
+            effects=self.effects,
         )
 
 

@@ -34,7 +34,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A call that runs or is about to: on which decision, for whom, and which files it may execute.
 
     programs: resolved paths, or None for any. pid: of its runner in the guest, 0 before it is known. network: the host
-    names that its grant covers; session, budget: as its decision saw them.
+    names that its grant covers; session, budget: as its decision saw them. effects: as model/history.py has them.
     """
 
     exec_id: Id
@@ -52,6 +52,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     network: tuple[str, ...] = ()
     session: SessionInput | None = None
     budget: BudgetInput = BudgetInput()
+    effects: tuple[str, ...] = ()
 
 
 class Watch(_Message, frozen=True):
@@ -74,6 +75,17 @@ class Expect(_Message, frozen=True):
 
     sandbox_id: Id
     call: Call
+
+
+class Granted(_Message, frozen=True):
+    """What stays reachable in a sandbox whose session keeps its grants (grants.py), for a helper that starts anew.
+
+    calls: oldest first, ended ones among them, each with its names. session: as it stands.
+    """
+
+    sandbox_id: Id
+    calls: tuple[Call, ...] = ()
+    session: SessionInput | None = None
 
 
 class Bound(_Message, frozen=True):
@@ -117,7 +129,7 @@ class Ping(_Message, frozen=True):
     number: int
 
 
-Told = Watch | Expect | Bound | Withdrawn | Left | Renamed | Unwatch | Ping
+Told = Watch | Expect | Granted | Bound | Withdrawn | Left | Renamed | Unwatch | Ping
 
 
 class Found(_Message, frozen=True):

@@ -46,6 +46,7 @@ from .packets import Origin
 from .sandbox import granted, reconcile, users
 from .sandbox.control import ControlDriver
 from .sandbox.image import Image
+from .sandbox.keeping import kept
 from .sandbox.layout import Layout
 from .sandbox.lifecycle import Lifecycle
 from .sandbox.limits import Hierarchies
@@ -91,7 +92,7 @@ class Warden:
         self._monitor: Monitor
         self._pool: Pool
         self._way_out: WayOut | None = None
-        self._sharing = Sharing()
+        self._sharing = Sharing(apart=config.egress.grants == "call")
         self._children: children.Children | None = None
         #: Set by the front's first Serving, and the loop time of its last.
         self.front_serves = asyncio.Event()
@@ -219,7 +220,10 @@ class Warden:
             ):
                 if self._way_out is None:
                     raise NotFound("sandboxes have no way out", remedy="Set egress.enabled.")
-                return await self._way_out.answer(request)
+                answer = await self._way_out.answer(request)
+                if isinstance(request, protocol.Report):
+                    self._monitor.spent(request.connections)
+                return answer
             case protocol.NextStep():
                 step = await self._bundles.mailbox.next(request.finished, request.error)
                 return msgspec.structs.replace(step, request=number)
@@ -280,7 +284,8 @@ class Warden:
         namespaces.remove(layout.gofers_namespace)
         await namespaces.create(layout.gofers_namespace)
         self._checks = await selftest.run(layout, self._lifecycle, driver)
-        self._monitor = Monitor(driver, on_silence=self._end_helper)
+        keep = config.egress.grants == "session"
+        self._monitor = Monitor(driver, on_silence=self._end_helper, keep=keep)
         self._monitor.end_call = self._programs.break_off
 
         self._bundles = Bundles(pathlib.Path(config.paths.bundle), layout.state / "bundles", layout.state / "audit")
@@ -351,6 +356,7 @@ class Warden:
                 raise _no_warm(wanted)
             await self._pool.make_room()
             sandbox = await self._lifecycle.create(wanted)
+        sandbox.session_id = decided.session_id
         return sandbox, claim_ns
 
     async def _claim(self, tenant: str, request: protocol.CreateSandbox, position: int) -> tuple[Sandbox | None, int]:
@@ -402,13 +408,20 @@ class Warden:
 
     @contextlib.contextmanager
     def _shared(self, launch: Launch, decided: Decided) -> Iterator[None]:
-        """A place in the sandbox until the program's end, or until its start has failed. Raises Conflict."""
-        if self._lifecycle.get(launch.sandbox_id).link is None:
+        """A place in the sandbox until the program's end, or its start has failed. Raises Conflict, LimitExceeded."""
+        sandbox, egress = self._lifecycle.get(launch.sandbox_id), self._config.egress
+        network = decided.result.grant.network
+        if sandbox.link is None:
             yield
             return
-        self._sharing.enter(launch, networked=bool(decided.result.grant.network))
+        self._sharing.enter(launch, networked=bool(network))
         try:
-            yield
+            if egress.grants == "call":
+                yield
+            else:
+                everywhere, session_id = self._lifecycle.all(), decided.session_id
+                with kept(launch, sandbox, everywhere, session_id, network, egress.session_names):
+                    yield
         except BaseException:
             self._sharing.leave(launch.sandbox_id, launch.exec_id)
             raise

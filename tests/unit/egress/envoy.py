@@ -20,7 +20,7 @@ GUEST = "10.201.0.1"
 KIND = als_pb2.AccessLogType
 
 
-def call(exec_id="exec-1", session="ses-1", usage=None, limits=None):
+def call(exec_id="exec-1", session="ses-1", usage=None, limits=None, hosts=None):
     return Call(
         exec_id=exec_id,
         decision_id="dec-1",
@@ -33,7 +33,7 @@ def call(exec_id="exec-1", session="ses-1", usage=None, limits=None):
         agent="a",
         profile="default",
         programs=None,
-        budget=BudgetInput(usage=usage or {"egress_bytes": 0, "requests": 0}, limits=limits or {}),
+        budget=BudgetInput(usage=usage or {"egress_bytes": 0, "requests": 0}, limits=limits or {}, hosts=hosts or {}),
     )
 
 
@@ -61,7 +61,7 @@ class Policy:
             and (not question.method or question.method in self.methods)
         )
         if good or self.gullible:
-            return Answer(allowed=True, name=name, exec_id=self.exec_id, sandbox_id="sbx-1")
+            return Answer(allowed=True, name=name, exec_id=self.exec_id, sandbox_id="sbx-1", holder=self.exec_id)
         return Answer(
             allowed=False, name=name, sandbox_id="sbx-1", why=f"egress.domain.allowlist: {name}. Ask for a grant."
         )
@@ -81,7 +81,10 @@ class Envoy:
         self.accounting = Accounting()
         self.connections = Connections(self.accounting, self._cut, self.reported.append, most=most, pause=self._pause)
         self.path = directory / "authz.sock"
-        self.authorizer = Authorizer(self.path, policy, self.connections, self.accounting, self.calls.get)
+        self.authorizer = Authorizer(self.path, policy, self.connections, self.accounting, self._call_at)
+
+    def _call_at(self, address, _name):
+        return self.calls.get(address)
 
     async def _pause(self):
         await self.swept.wait()
@@ -94,8 +97,9 @@ class Envoy:
 
     async def __aenter__(self):
         await self.authorizer.start()
-        paths = (self.path, self.path.with_name(LOG_SOCKET))
-        self._channels = [grpc.aio.insecure_channel(f"unix:{one}") for one in paths]
+        self._channels = [
+            grpc.aio.insecure_channel(f"unix:{one}") for one in (self.path, self.path.with_name(LOG_SOCKET))
+        ]
         self._checks = external_auth_pb2_grpc.AuthorizationStub(self._channels[0])
         self._logs = als_pb2_grpc.AccessLogServiceStub(self._channels[1])
         return self

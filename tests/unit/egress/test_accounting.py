@@ -2,6 +2,9 @@
 
 import pytest
 
+from opensafe.egress.judge import Question
+from opensafe.model.usage import HostUse
+
 from .envoy import GUEST, KIND, Envoy, Policy, call, http_entry, tcp_entry
 
 OK, DENIED = 0, 7
@@ -160,3 +163,60 @@ async def test_what_was_refused_before_a_dial_sent_nothing(envoy):
     end = KIND.TcpConnectionEnd
     await envoy.log(tcp_entry(end, 10), tcp_entry(end, 91, port=9, dialled=""))
     assert (await envoy.tls("allowed.test", 2)).status.code == OK
+
+
+@pytest.mark.parametrize(("received", "cuts"), [(40 * MIB, []), (40 * MIB + 1, [(GUEST, 40000)])])
+async def test_g19_a_download_goes_on_to_the_sessions_limit_and_is_cut_beyond(envoy, received, cuts):
+    envoy.calls[GUEST] = call(usage={"ingress_bytes": 60 * MIB}, limits={"ingress_bytes": 100 * MIB})
+    await envoy.tls("allowed.test")
+    await envoy.log(tcp_entry(KIND.TcpPeriodic, 1, received))
+    assert envoy.cuts == cuts
+    again = await envoy.http("allowed.test", 3)
+    assert ("egress.ingress.budget" in again.denied_response.body) == bool(cuts)
+
+
+async def test_what_was_cut_is_on_record_with_rule_and_reason(envoy):
+    envoy.calls[GUEST] = call(limits={"ingress_bytes": 10})
+    await envoy.tls("allowed.test")
+    await envoy.log(tcp_entry(KIND.TcpPeriodic, 1, 11), tcp_entry(KIND.TcpConnectionEnd, 1, 12))
+    (record,) = envoy.reported
+    assert (record.state, record.rules, record.received) == ("cut", ("egress.ingress.budget",), 12)
+    assert "11 of 10 ingress_bytes" in record.reason
+
+
+async def test_a_question_has_its_connections_own_bytes_and_its_sessions_and_hosts_use(envoy):
+    envoy.calls[GUEST] = call(usage={"egress_bytes": 100, "ingress_bytes": 200, "requests": 7})
+    await envoy.tls("allowed.test")
+    await envoy.tls("allowed.test", 2)
+    await envoy.tls("other.test", 3)
+    end, more = KIND.TcpConnectionEnd, KIND.TcpPeriodic
+    first, now = (tcp_entry(end, 10, 20), tcp_entry(end, 1, 1, port=3)), tcp_entry(more, 3, 4, port=2)
+    held = await envoy.log(*first, now, tcp_entry(more, 9, port=9), hold=True)
+    await envoy.cut_once.wait()
+    asked = envoy.policy.asked[-1]
+    assert (asked.bytes_sent, asked.bytes_received) == (3, 4)
+    assert (asked.requests, asked.session_sent, asked.session_received) == (9, 114, 225)
+    assert (asked.host_requests, asked.host_sent, asked.host_received) == (1, 10, 20)
+    held.cancel()
+
+
+async def test_what_a_decision_saw_of_a_host_counts_once(envoy):
+    hosts = {"allowed.test": HostUse(requests=5, egress_bytes=50, ingress_bytes=500)}
+    envoy.calls[GUEST] = call(hosts=hosts)
+    await envoy.tls("allowed.test")
+    await envoy.log(tcp_entry(KIND.TcpConnectionEnd, 1, 2))
+    envoy.calls[GUEST] = call("exec-2", hosts=hosts)
+    await envoy.tls("ALLOWED.test.", 2)
+    asked = envoy.policy.asked[-1]
+    assert (asked.host_requests, asked.host_sent, asked.host_received) == (6, 51, 502)
+    await envoy.tls("other.test", 3)
+    assert envoy.policy.asked[-1].host_requests == 0
+
+
+async def test_hosts_of_a_session_are_bounded_and_the_rest_shares_what_one_may_have(envoy):
+    one = call()
+    for number in range(400):
+        envoy.accounting.allowed("sbx-1", f"{number}.test", one)
+    asked = [Question(source=GUEST, layer="tls", name=f"{number}.test") for number in (3, 399, 400)]
+    used = [envoy.accounting.charged(question, one).host_requests for question in asked]
+    assert used == [1, 144, 144]

@@ -43,8 +43,9 @@ def test_a_record_holds_all_that_was_told():
     (connection(), Usage(requests=1)),
     (connection(layer="dns", port=None), Usage()),
     (connection("refused", count=9), Usage()),
-    (connection("ended", sent=7, received=9), Usage(egress_bytes=7)),
+    (connection("ended", sent=7, received=9), Usage(egress_bytes=7, ingress_bytes=9)),
     (connection("cut", sent=7), Usage(egress_bytes=7)),
+    (connection("cut", received=9), Usage(ingress_bytes=9)),
 ])  # fmt: skip
 def test_budgets_hold_across_calls_and_restarts(tmp_path, told, used):
     store = Store(tmp_path / "index.sqlite")

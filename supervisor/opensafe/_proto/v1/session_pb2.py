@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19opensafe/v1/session.proto\x12\x0bopensafe.v1\"i\n\x14\x43reateSessionRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.opensafe.v1.BudgetLimits\"\x96\x02\n\x0c\x42udgetLimits\x12\x12\n\x05\x63\x61lls\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06wall_s\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0coutput_bytes\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x15\n\x08requests\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12\x19\n\x0c\x65gress_bytes\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12\x13\n\x06tokens\x18\x06 \x01(\x03H\x05\x88\x01\x01\x12\x1a\n\rcost_microusd\x18\x07 \x01(\x03H\x06\x88\x01\x01\x42\x08\n\x06_callsB\t\n\x07_wall_sB\x0f\n\r_output_bytesB\x0b\n\t_requestsB\x0f\n\r_egress_bytesB\t\n\x07_tokensB\x10\n\x0e_cost_microusd\"+\n\x15\x43reateSessionResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\")\n\x13\x43loseSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseSessionResponse\"}\n\x12ReportUsageRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06tokens\x18\x02 \x01(\x03\x12\x15\n\rcost_microusd\x18\x03 \x01(\x03\x12\x1a\n\routput_tokens\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_output_tokens\"<\n\x13ReportUsageResponse\x12\x0e\n\x06tokens\x18\x01 \x01(\x03\x12\x15\n\rcost_microusd\x18\x02 \x01(\x03\x32\x8f\x02\n\x0eSessionService\x12V\n\rCreateSession\x12!.opensafe.v1.CreateSessionRequest\x1a\".opensafe.v1.CreateSessionResponse\x12S\n\x0c\x43loseSession\x12 .opensafe.v1.CloseSessionRequest\x1a!.opensafe.v1.CloseSessionResponse\x12P\n\x0bReportUsage\x12\x1f.opensafe.v1.ReportUsageRequest\x1a .opensafe.v1.ReportUsageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19opensafe/v1/session.proto\x12\x0bopensafe.v1\"i\n\x14\x43reateSessionRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.opensafe.v1.BudgetLimits\"\xc4\x02\n\x0c\x42udgetLimits\x12\x12\n\x05\x63\x61lls\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06wall_s\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0coutput_bytes\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x15\n\x08requests\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12\x19\n\x0c\x65gress_bytes\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12\x13\n\x06tokens\x18\x06 \x01(\x03H\x05\x88\x01\x01\x12\x1a\n\rcost_microusd\x18\x07 \x01(\x03H\x06\x88\x01\x01\x12\x1a\n\ringress_bytes\x18\x08 \x01(\x03H\x07\x88\x01\x01\x42\x08\n\x06_callsB\t\n\x07_wall_sB\x0f\n\r_output_bytesB\x0b\n\t_requestsB\x0f\n\r_egress_bytesB\t\n\x07_tokensB\x10\n\x0e_cost_microusdB\x10\n\x0e_ingress_bytes\"+\n\x15\x43reateSessionResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\")\n\x13\x43loseSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseSessionResponse\"}\n\x12ReportUsageRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06tokens\x18\x02 \x01(\x03\x12\x15\n\rcost_microusd\x18\x03 \x01(\x03\x12\x1a\n\routput_tokens\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_output_tokens\"<\n\x13ReportUsageResponse\x12\x0e\n\x06tokens\x18\x01 \x01(\x03\x12\x15\n\rcost_microusd\x18\x02 \x01(\x03\x32\x8f\x02\n\x0eSessionService\x12V\n\rCreateSession\x12!.opensafe.v1.CreateSessionRequest\x1a\".opensafe.v1.CreateSessionResponse\x12S\n\x0c\x43loseSession\x12 .opensafe.v1.CloseSessionRequest\x1a!.opensafe.v1.CloseSessionResponse\x12P\n\x0bReportUsage\x12\x1f.opensafe.v1.ReportUsageRequest\x1a .opensafe.v1.ReportUsageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,17 +34,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATESESSIONREQUEST']._serialized_start=42
   _globals['_CREATESESSIONREQUEST']._serialized_end=147
   _globals['_BUDGETLIMITS']._serialized_start=150
-  _globals['_BUDGETLIMITS']._serialized_end=428
-  _globals['_CREATESESSIONRESPONSE']._serialized_start=430
-  _globals['_CREATESESSIONRESPONSE']._serialized_end=473
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=475
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=516
-  _globals['_CLOSESESSIONRESPONSE']._serialized_start=518
-  _globals['_CLOSESESSIONRESPONSE']._serialized_end=540
-  _globals['_REPORTUSAGEREQUEST']._serialized_start=542
-  _globals['_REPORTUSAGEREQUEST']._serialized_end=667
-  _globals['_REPORTUSAGERESPONSE']._serialized_start=669
-  _globals['_REPORTUSAGERESPONSE']._serialized_end=729
-  _globals['_SESSIONSERVICE']._serialized_start=732
-  _globals['_SESSIONSERVICE']._serialized_end=1003
+  _globals['_BUDGETLIMITS']._serialized_end=474
+  _globals['_CREATESESSIONRESPONSE']._serialized_start=476
+  _globals['_CREATESESSIONRESPONSE']._serialized_end=519
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=521
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=562
+  _globals['_CLOSESESSIONRESPONSE']._serialized_start=564
+  _globals['_CLOSESESSIONRESPONSE']._serialized_end=586
+  _globals['_REPORTUSAGEREQUEST']._serialized_start=588
+  _globals['_REPORTUSAGEREQUEST']._serialized_end=713
+  _globals['_REPORTUSAGERESPONSE']._serialized_start=715
+  _globals['_REPORTUSAGERESPONSE']._serialized_end=775
+  _globals['_SESSIONSERVICE']._serialized_start=778
+  _globals['_SESSIONSERVICE']._serialized_end=1049
 # @@protoc_insertion_point(module_scope)

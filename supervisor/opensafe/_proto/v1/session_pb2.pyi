@@ -59,6 +59,7 @@ class BudgetLimits(_message.Message):
     EGRESS_BYTES_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    INGRESS_BYTES_FIELD_NUMBER: _builtins.int
     calls: _builtins.int
     wall_s: _builtins.int
     """Run time in seconds."""
@@ -67,6 +68,7 @@ class BudgetLimits(_message.Message):
     egress_bytes: _builtins.int
     tokens: _builtins.int
     cost_microusd: _builtins.int
+    ingress_bytes: _builtins.int
     def __init__(
         self,
         *,
@@ -77,10 +79,11 @@ class BudgetLimits(_message.Message):
         egress_bytes: _builtins.int | None = ...,
         tokens: _builtins.int | None = ...,
         cost_microusd: _builtins.int | None = ...,
+        ingress_bytes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_cost_microusd", b"_cost_microusd", "_egress_bytes", b"_egress_bytes", "_output_bytes", b"_output_bytes", "_requests", b"_requests", "_tokens", b"_tokens", "_wall_s", b"_wall_s", "calls", b"calls", "cost_microusd", b"cost_microusd", "egress_bytes", b"egress_bytes", "output_bytes", b"output_bytes", "requests", b"requests", "tokens", b"tokens", "wall_s", b"wall_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_cost_microusd", b"_cost_microusd", "_egress_bytes", b"_egress_bytes", "_ingress_bytes", b"_ingress_bytes", "_output_bytes", b"_output_bytes", "_requests", b"_requests", "_tokens", b"_tokens", "_wall_s", b"_wall_s", "calls", b"calls", "cost_microusd", b"cost_microusd", "egress_bytes", b"egress_bytes", "ingress_bytes", b"ingress_bytes", "output_bytes", b"output_bytes", "requests", b"requests", "tokens", b"tokens", "wall_s", b"wall_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_cost_microusd", b"_cost_microusd", "_egress_bytes", b"_egress_bytes", "_output_bytes", b"_output_bytes", "_requests", b"_requests", "_tokens", b"_tokens", "_wall_s", b"_wall_s", "calls", b"calls", "cost_microusd", b"cost_microusd", "egress_bytes", b"egress_bytes", "output_bytes", b"output_bytes", "requests", b"requests", "tokens", b"tokens", "wall_s", b"wall_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_cost_microusd", b"_cost_microusd", "_egress_bytes", b"_egress_bytes", "_ingress_bytes", b"_ingress_bytes", "_output_bytes", b"_output_bytes", "_requests", b"_requests", "_tokens", b"_tokens", "_wall_s", b"_wall_s", "calls", b"calls", "cost_microusd", b"cost_microusd", "egress_bytes", b"egress_bytes", "ingress_bytes", b"ingress_bytes", "output_bytes", b"output_bytes", "requests", b"requests", "tokens", b"tokens", "wall_s", b"wall_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__calls: _TypeAlias = _typing.Literal["calls"]  # noqa: Y015
     _WhichOneofArgType__calls: _TypeAlias = _typing.Literal["_calls", b"_calls"]  # noqa: Y015
@@ -88,6 +91,8 @@ class BudgetLimits(_message.Message):
     _WhichOneofArgType__cost_microusd: _TypeAlias = _typing.Literal["_cost_microusd", b"_cost_microusd"]  # noqa: Y015
     _WhichOneofReturnType__egress_bytes: _TypeAlias = _typing.Literal["egress_bytes"]  # noqa: Y015
     _WhichOneofArgType__egress_bytes: _TypeAlias = _typing.Literal["_egress_bytes", b"_egress_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__ingress_bytes: _TypeAlias = _typing.Literal["ingress_bytes"]  # noqa: Y015
+    _WhichOneofArgType__ingress_bytes: _TypeAlias = _typing.Literal["_ingress_bytes", b"_ingress_bytes"]  # noqa: Y015
     _WhichOneofReturnType__output_bytes: _TypeAlias = _typing.Literal["output_bytes"]  # noqa: Y015
     _WhichOneofArgType__output_bytes: _TypeAlias = _typing.Literal["_output_bytes", b"_output_bytes"]  # noqa: Y015
     _WhichOneofReturnType__requests: _TypeAlias = _typing.Literal["requests"]  # noqa: Y015
@@ -102,6 +107,8 @@ class BudgetLimits(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cost_microusd) -> _WhichOneofReturnType__cost_microusd | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__egress_bytes) -> _WhichOneofReturnType__egress_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ingress_bytes) -> _WhichOneofReturnType__ingress_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__output_bytes) -> _WhichOneofReturnType__output_bytes | None: ...
     @_typing.overload

@@ -10,18 +10,21 @@ is gone is not missed. So the session is asked for before the guest starts, and 
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
 
 from ...errors import DriverError, OpenSafeError, SandboxLost, Unavailable
+from ...model.connection import Connection
 from .. import feed, protocol
 from ..breaches import Breaches
+from ..grants import Grants, charged
 from ..waiting import readable
 from .driver import GuestProcess
 
@@ -83,6 +86,7 @@ class _Watched:
         self.template = template
         self.reports = reports
         self.calls: dict[str, feed.Call] = {}
+        self.grants = Grants()
         self.paused = False
 
     @property
@@ -93,9 +97,10 @@ class _Watched:
 class Monitor:
     """Owns the report sockets, and the feed of one helper at a time."""
 
-    def __init__(self, sentry: Sentry, *, on_silence: Callable[[], None]) -> None:
-        """`on_silence` kills the helper."""
+    def __init__(self, sentry: Sentry, *, on_silence: Callable[[], None], keep: bool = False) -> None:
+        """`on_silence` kills the helper. keep: sessions keep what their calls were granted."""
         self._sentry = sentry
+        self._keep = keep
         self._on_silence = on_silence
         #: Ends a call because of a breach; set by whoever has the programs.
         self.end_call: Callable[[str, str], None] = lambda *_: None
@@ -142,7 +147,8 @@ class Monitor:
         """A sandbox that nobody had was claimed under another id. Raises SandboxLost where it is not watched."""
         if sandbox_id not in self._watched:
             raise SandboxLost("the sandbox is not watched", value=sandbox_id)
-        self._watched[to] = self._watched.pop(sandbox_id)
+        watched = self._watched[to] = self._watched.pop(sandbox_id)
+        watched.grants = Grants()
         self._leaving = deque((beat, to if of == sandbox_id else of, call) for beat, of, call in self._leaving)
         self._tell(feed.Renamed(sandbox_id=sandbox_id, to=to))
 
@@ -165,6 +171,8 @@ class Monitor:
         if watched is None:
             raise SandboxLost("the sandbox is not watched", value=sandbox_id)
         watched.calls[call.exec_id] = call
+        if self._keep:
+            watched.grants.expect(call)
         self._tell(feed.Expect(sandbox_id=sandbox_id, call=call))
 
     def bound(self, sandbox_id: str, exec_id: str, pid: int) -> None:
@@ -178,6 +186,7 @@ class Monitor:
         """The call did not start."""
         watched = self._watched.get(sandbox_id)
         if watched is not None and watched.calls.pop(exec_id, None) is not None:
+            watched.grants.withdraw(exec_id)
             self._tell(feed.Withdrawn(sandbox_id=sandbox_id, exec_id=exec_id))
 
     def ended(self, sandbox_id: str, exec_id: str) -> None:
@@ -186,6 +195,7 @@ class Monitor:
         if watched is not None and exec_id in watched.calls:
             # A later helper must not open again what is closed.
             watched.calls[exec_id] = msgspec.structs.replace(watched.calls[exec_id], network=())
+            watched.grants.left(exec_id)
             self._tell(feed.Left(sandbox_id=sandbox_id, exec_id=exec_id))
         self._leaving.append((self._asked + 1, sandbox_id, exec_id))
 
@@ -193,6 +203,13 @@ class Monitor:
         """A call that was announced, as long as it is known."""
         watched = self._watched.get(sandbox_id)
         return watched.calls.get(exec_id) if watched is not None else None
+
+    def spent(self, connections: Iterable[Connection]) -> None:
+        """What the helper told: a later one has to know that it is gone from the budgets."""
+        for one in connections:
+            for watched in self._watched.values() if one.usage is not None else ():
+                watched.calls = {exec_id: charged(call, one) for exec_id, call in watched.calls.items()}
+                watched.grants.spent(one)
 
     def _left(self, answered: int) -> None:
         """All that was reported before this beat is read."""
@@ -299,6 +316,15 @@ class Monitor:
             return
         processes = await self._sentry.processes(watched.sandbox.container)
         self._hand_over(watched, tuple((one.pid, one.ppid) for one in processes))
+        for _, sandbox_id, exec_id in self._leaving:  # it is known for its last reports, and lives there no more
+            if sandbox_id == watched.sandbox.sandbox_id:
+                self._tell(feed.Left(sandbox_id=sandbox_id, exec_id=exec_id))
+        feed_end = self._feed
+        if self._keep and feed_end is not None:
+            # All sandboxes' at once are more than the feed holds.
+            told = watched.grants.told(watched.sandbox.sandbox_id)
+            with contextlib.suppress(OSError):  # it is gone, which whoever listens to it hears as well
+                await asyncio.get_running_loop().sock_sendall(feed_end, _encode(told))
 
     def _hand_over(self, watched: _Watched, processes: tuple[tuple[int, int], ...]) -> None:
         told = feed.Watch(

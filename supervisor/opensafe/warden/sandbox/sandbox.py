@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -40,6 +41,9 @@ class Sandbox:
         self.sweeping = asyncio.Lock()
         #: Its way out, where it has one.
         self.link: Link | None = None
+        #: The session whose decision made or claimed it, and the names it keeps here (keeping.py).
+        self.session_id = ""
+        self.names: Counter[str] = Counter()
         self._driver = driver
         self._changing = asyncio.Lock()
         self._stirs = 0

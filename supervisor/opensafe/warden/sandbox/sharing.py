@@ -13,7 +13,7 @@ from ...errors import Conflict
 from ...model.sandbox import Launch
 from . import layout
 
-_FILE_HELPER: Final = f"{layout.GUEST_TOOLS}/file"
+FILE_HELPER: Final = f"{layout.GUEST_TOOLS}/file"
 #: How long a start waits for who is just leaving: an end is told before all that follows from it is done.
 _LEAVING_S: Final = 1.0
 
@@ -21,7 +21,9 @@ _LEAVING_S: Final = 1.0
 class Sharing:
     """Calls by sandbox, and which of them was granted names."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool = True) -> None:
+        """apart: a call with names lives alone. Else they are the session's, and what it opened outlives it."""
+        self._apart = apart
         self._calls: dict[str, dict[str, bool]] = {}
         self._left = asyncio.Event()
 
@@ -41,7 +43,7 @@ class Sharing:
 
     def enter(self, launch: Launch, *, networked: bool) -> None:
         """A call is about to start. Raises Conflict where it, or one there, would not be alone with its grant."""
-        if launch.program.argv[0] == _FILE_HELPER:
+        if launch.program.argv[0] == FILE_HELPER:
             return
         other = self._in_the_way(launch, networked=networked)
         if other:
@@ -54,8 +56,8 @@ class Sharing:
         self._calls.setdefault(launch.sandbox_id, {})[launch.exec_id] = networked
 
     def networked(self, sandbox_id: str, exec_id: str) -> bool:
-        """Whether it lives there and was granted names."""
-        return self._calls.get(sandbox_id, {}).get(exec_id, False)
+        """Whether it lives there and was granted names that are its own."""
+        return self._apart and self._calls.get(sandbox_id, {}).get(exec_id, False)
 
     def living(self, sandbox_id: str) -> tuple[str, ...]:
         """The calls that have a place there."""
@@ -71,7 +73,7 @@ class Sharing:
 
     def _in_the_way(self, launch: Launch, *, networked: bool) -> str:
         """A call beside which it can't start, or ""."""
-        if launch.program.argv[0] == _FILE_HELPER:
+        if not self._apart or launch.program.argv[0] == FILE_HELPER:
             return ""
         others = self._calls.get(launch.sandbox_id, {})
         return next((exec_id for exec_id, granted in others.items() if networked or granted), "")
