@@ -42,7 +42,7 @@ class Explainer:
         """With a judge that stands for the helper's, where there are no connections."""
         terminated: list[str] = []
         proxy = settings.proxy.host if settings.proxy is not None else ""
-        return cls(EgressJudge(Callers(), Reports(_ignored), terminated=terminated, proxy=proxy), terminated)
+        return cls(EgressJudge(Callers(), Reports(_ignored), proxy=proxy), terminated)
 
     def layers(
         self, engine: Engine | None, name: str, port: int | None, where: Where, charge: Callable[[Question], Question]
