@@ -68,10 +68,10 @@ class Site:
 
 
 @pytest.fixture
-async def behind(names, directory):
-    """A gate whose Envoy has a proxy, and that proxy."""
+async def behind(names, directory, request):
+    """A gate whose Envoy has a proxy, and that proxy. The parameter, if any: what Envoy tells it in authorization."""
     gate = Gate(directory, names, _certificate(directory))
-    proxy = Proxy(host=WORLD, port=PORT, authorization=AUTHORIZATION)
+    proxy = Proxy(host=WORLD, port=PORT, authorization=getattr(request, "param", AUTHORIZATION))
     gate.envoy = Envoy(gate.envoy._layout, gate.account, gate.envoy._namespace, gate.authz, gate.dead.set, proxy=proxy)
     async with Site(names[2]).open() as site, gate.running():
         yield gate, site
@@ -139,6 +139,15 @@ async def test_a_request_is_in_absolute_form_with_the_sites_authorization_and_no
     assert "mine" not in head
     assert "proxy-connection" not in head
     assert gate.resolver.asked == []
+
+
+@pytest.mark.parametrize("behind", [""], indirect=True)
+async def test_a_proxy_that_wants_no_authorization_hears_none_of_the_guests(behind):
+    gate, site = behind
+    await heard(gate, get("allowed.test", "/", "Proxy-Authorization: Basic mine", "X-Own: 1"))
+    [head] = site.heads
+    assert "x-own: 1" in head
+    assert "authorization" not in head
 
 
 @pytest.mark.parametrize("kind", ["credentials", "squid", "rfc9209", "long"])
