@@ -10,6 +10,7 @@ import pytest_asyncio
 from opensafe.client import Stdout
 from opensafe.egress.endpoints import Endpoints
 from opensafe.errors import OpenSafeError
+from opensafe.model.outcome import OutcomeKind
 from opensafe.policy.manifest import CONFIG
 from opensafe.proof.signed import SignedBundles
 from opensafe.proof.world import plan, postgres
@@ -184,8 +185,12 @@ async def test_a_server_that_speaks_first_is_heard_and_the_record_joins_call_and
 
 
 async def test_a_client_that_speaks_first_has_its_question_answered(place):
-    done = await place.run(f"{granted(DATABASE)} python3 query.py {DATABASE}")
+    """And a call may name it with its port, which no other host's call may."""
+    done = await place.run(f"python3 query.py {DATABASE} postgresql://{DATABASE}:{plan.POSTGRES}/world")
     assert done.stdout.strip() == postgres.TEXT, done.stderr
+    for other in (f"{DATABASE}:5433", f"{QUIET}:{plan.POSTGRES}"):
+        done = await place.run(f"python3 query.py {DATABASE} postgresql://{other}/world")
+        assert (done.outcome.kind, done.verdict.rules[0].id) == (OutcomeKind.BLOCKED, "egress.port.allowlist")
 
 
 async def test_NW_01_a_port_that_is_not_listed_with_the_name_is_reset_and_nobody_is_dialled(place, world):
