@@ -172,7 +172,8 @@ class _Verification:
         self._findings: list[Finding] = []
         self._allowed: dict[str, _Allowed] = {}
         self._decision_leaf: dict[str, str] = {}
-        self._granted: dict[str, tuple[str, ...]] = {}
+        #: Session, sandbox and names, by decision.
+        self._granted: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         self._executed: dict[str, int] = {}
         self._ended: dict[tuple[str, str], int] = {}
         self._records = 0
@@ -248,14 +249,18 @@ class _Verification:
 
     def _remember_network(self, record: DecisionRecord) -> None:
         if record.result.grant.network:
-            self._granted[record.decision_id] = record.result.grant.network
+            self._granted[record.decision_id] = record.session_id, record.sandbox_id, record.result.grant.network
 
     def _check_connection(self, link: chain.Link, record: ConnectionRecord) -> None:
-        """What was let out was granted by a decision on record. A part may lack the decision."""
+        """What was let out was granted there by a decision on record, its own or an earlier one of its session's.
+
+        A part may lack the decision.
+        """
         if self._part is not None and record.decision_id not in self._decision_leaf:
             return
-        if not covers(self._granted.get(record.decision_id, ()), record.name):
-            message = f"{record.name} was let out, which no decision {record.decision_id or 'at all'} granted"
+        *place, granted = self._granted.get(record.decision_id, ("", "", ()))
+        if place != [record.session_id, record.sandbox_id] or not covers(granted, record.name):
+            message = f"{record.name} was let out, which no decision {record.decision_id or 'at all'} granted there"
             self._found("connection_without_grant", "audit", link.index, message)
 
     def _read_ledger(self) -> tuple[int, set[str]]:

@@ -13,7 +13,7 @@ from opensafe.model.connection import Connection, covers
 from opensafe.model.decision import Action, Decision, Grant
 from opensafe.model.facts import ClassTables
 from opensafe.model.records import ConnectionRecord, SessionRecord
-from opensafe.model.usage import Usage
+from opensafe.model.usage import HostUse, Usage
 from opensafe.normalize.urls import HostClassifier
 from opensafe.state.store import Store
 from tests.harness.records import decision
@@ -24,7 +24,8 @@ LABELS = st.lists(st.sampled_from(["a", "b", "io", "xa", "1"]), min_size=1, max_
 
 def connection(state="allowed", **more):
     fields = {"layer": "tls", "name": HOST, "port": 443, "session_id": "ses-1", "call_id": "call-1"}
-    return Connection(**{"time_us": 5, "state": state, "decision_id": "dec-1"} | fields | more)
+    place = {"decision_id": "dec-1", "sandbox_id": "sb-1"}
+    return Connection(**{"time_us": 5, "state": state} | place | fields | more)
 
 
 def granted(*network, action=Action.ALLOW):
@@ -58,6 +59,21 @@ def test_budgets_hold_across_calls_and_restarts(tmp_path, told, used):
     store.close()
 
 
+def test_what_a_session_used_with_each_host_is_kept_until_it_is_closed(tmp_path):
+    store = Store(tmp_path / "index.sqlite")
+    store.fold(0, SessionRecord(time_us=1, session_id="ses-1", principal="agent", state="open"))
+    told = [connection(), connection("ended", sent=7, received=9), connection(name="nodejs.org")]
+    for index, one in enumerate((*told, connection(session_id="ses-2"), connection("refused")), 1):
+        store.fold(index, as_record(one))
+    used = {HOST: HostUse(requests=1, egress_bytes=7, ingress_bytes=9), "nodejs.org": HostUse(requests=1)}
+    assert store.history.host_usage("ses-1", (HOST, "nodejs.org")) == used
+    assert store.history.host_usage("ses-2", (HOST,)) == {HOST: HostUse()}
+    store.fold(6, SessionRecord(time_us=2, session_id="ses-1", principal="agent", state="closed"))
+    store.fold(7, as_record(connection("cut", sent=5)))
+    assert store.history.host_usage("ses-1", (HOST,)) == {HOST: HostUse()}
+    store.close()
+
+
 def findings(state, *records):
     lines, head = [], chain.Head()
     for record in records:
@@ -82,7 +98,9 @@ def test_what_was_not_is_found(tmp_path, network):
     assert findings(tmp_path, granted(*network), as_record(connection())) == [("connection_without_grant", 1)]
 
 
-@pytest.mark.parametrize("changes", [{"decision_id": ""}, {"decision_id": "dec-2"}])
+@pytest.mark.parametrize("changes", [
+    {"decision_id": ""}, {"decision_id": "dec-2"}, {"session_id": "ses-2"}, {"sandbox_id": "sb-2"},
+])  # fmt: skip
 def test_what_no_decision_stands_for_is_found(tmp_path, changes):
     record = as_record(connection(**changes))
     assert findings(tmp_path, granted(HOST), record) == [("connection_without_grant", 1)]
