@@ -56,23 +56,29 @@ def daemon(world, tmp_path_factory):
         yield started
 
 
+class Tool:
+    """Runs calls in one sandbox."""
+
+    def __init__(self, agent, session, sandbox):
+        self.agent = agent
+        self.session = session
+        self.sandbox = sandbox
+        self._calls = 0
+
+    async def __call__(self, tool, **arguments):
+        while True:
+            self._calls += 1
+            done = await self.agent.run_call(self.session, self.sandbox, f"call{self._calls}", tool, arguments)
+            if "for itself" not in done.outcome.detail:
+                return done
+
+
 @contextlib.asynccontextmanager
 async def session(daemon, **limits):
-    """Runs commands in a sandbox of a session with these limits."""
+    """A sandbox of a session with these limits."""
     async with daemon.client() as agent:
         session = await agent.create_session("tester", limits=Limits(**limits))
-        sandbox = (await agent.create_sandbox(session)).sandbox.sandbox_id
-        numbers = iter(range(1000))
-
-        async def tool(tool, **arguments):
-            while True:
-                call = f"call{next(numbers)}"
-                done = await agent.run_call(session, sandbox, call, tool, arguments)
-                if "for itself" not in done.outcome.detail:
-                    return done
-
-        tool.sandbox = sandbox
-        yield tool
+        yield Tool(agent, session, (await agent.create_sandbox(session)).sandbox.sandbox_id)
         await agent.close_session(session)
 
 

@@ -1,5 +1,7 @@
 """Connections judged by the shipped rules: each refusal beside one like it that is allowed."""
 
+import json
+import pathlib
 from collections.abc import Callable
 
 import msgspec
@@ -35,8 +37,8 @@ def loaded(tmp_path_factory):
 
 
 class Bench:
-    def __init__(self, loaded, **options):
-        self.callers = Callers()
+    def __init__(self, loaded, *, keep=False, **options):
+        self.callers = Callers(keep=keep)
         self.told: list[Connection] = []
         self.timers: list[Callable[[], None]] = []
         reports = Reports(self.told.append, later=lambda _, then: self.timers.append(then), kinds=4)
@@ -191,12 +193,60 @@ def test_what_needs_a_review_is_refused(loaded):
     assert "egress.taint.review" in bench.ask().why
 
 
-@pytest.mark.parametrize("spent", [{"bytes_sent": 1001}, {"requests": 5}])
+@pytest.mark.parametrize("spent", [
+    {"bytes_sent": 1001}, {"session_sent": 1000}, {"bytes_received": 2001}, {"session_received": 2000}, {"requests": 5},
+])  # fmt: skip
 def test_what_was_used_since_the_decision_counts(loaded, spent):
     bench = Bench(loaded)
-    bench.start(budget=BudgetInput(usage=NOTHING, principal=NOTHING, limits={"egress_bytes": 1000, "requests": 5}))
+    limits = {"egress_bytes": 1000, "ingress_bytes": 2000, "requests": 5}
+    bench.start(budget=BudgetInput(usage=NOTHING, principal=NOTHING, limits=limits))
     assert bench.ask(**{key: value - 1 for key, value in spent.items()}).allowed
     assert not bench.ask(**spent).allowed
+
+
+CEILINGS = json.loads((pathlib.Path(__file__).parents[3] / "policies/data/ceilings.json").read_text())
+
+
+@pytest.mark.parametrize(("spent", "key"), [
+    ("host_requests", "requests"), ("host_sent", "egress_bytes"), ("host_received", "ingress_bytes"),
+])  # fmt: skip
+def test_what_was_used_with_the_host_counts(bench, spent, key):
+    most = CEILINGS["host"][key]
+    assert bench.ask(**{spent: most - 1}).allowed
+    assert bench.ask(**{spent: most}).rules == ("egress.host.budget",)
+
+
+def test_a_small_upload_goes_on_though_its_session_has_sent_much(bench):
+    most = CEILINGS["upload_bytes"]
+    assert bench.ask(bytes_sent=most, session_sent=9 * most).allowed
+    assert bench.ask(bytes_sent=most + 1, session_sent=9 * most).rules == ("egress.upload.review",)
+
+
+def test_what_the_decision_saw_and_what_was_counted_are_one_total(loaded):
+    bench = Bench(loaded)
+    used = NOTHING | {"ingress_bytes": 900}
+    bench.start(budget=BudgetInput(usage=used, principal=used, limits={"ingress_bytes": 1000}))
+    assert bench.ask(session_received=999, bytes_received=50).allowed
+    assert bench.ask(session_received=500).allowed
+    assert not bench.ask(session_received=1001, bytes_received=50).allowed
+
+
+def test_a_bundle_is_not_asked_what_the_decision_did_not_count(loaded):
+    bench = Bench(loaded)
+    old = {key: value for key, value in NOTHING.items() if key != "ingress_bytes"}
+    bench.start(budget=BudgetInput(usage=old, principal=NOTHING))
+    assert bench.ask().rules == ("egress.ingress.budget",)
+
+
+def test_a_session_that_read_a_secret_after_it_was_granted_a_name_does_not_reach_it(loaded):
+    bench = Bench(loaded, keep=True)
+    bench.start()
+    session = SessionInput(id="s", agent="a", age_s=6)
+    granting = bench.call
+    bench.start(network=(), session=session)
+    assert bench.ask().exec_id == granting.exec_id
+    bench.start(network=(), session=session, effects=("secret.read",))
+    assert bench.ask().rules == ("egress.taint.review",)
 
 
 def test_what_another_keeps_count_of_counts(loaded):
