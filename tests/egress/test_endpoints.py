@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import pathlib
 import secrets
 import socket
 import subprocess
@@ -67,8 +68,8 @@ def server(gateway):
 
 @contextlib.asynccontextmanager
 async def listening(server, *ports):
-    path = f"/run/netns/{server}"
-    made = [await namespaces.inside(path, lambda port=port: socket.create_server(("", port))) for port in ports]
+    path = pathlib.Path("/run/netns", server)
+    made = await namespaces.inside(path, lambda: [socket.create_server(("", port)) for port in ports])
     try:
         yield
     finally:
@@ -88,6 +89,10 @@ def tried(client, pair):
     except OSError as error:
         return type(error).__name__
     return "open"
+
+
+async def connected(path, pair):
+    return await namespaces.inside(path, lambda: socket.create_connection(pair, timeout=5))
 
 
 async def dial(path, pair):
@@ -120,7 +125,7 @@ async def test_what_was_meant_is_told_to_the_splice_and_nobody_reaches_it_otherw
     await gateway.made.endpoints.set([(NAME, 5432), (OTHER, 22)])
     gateway.splice.settimeout(5)
     for pair in ((NAME, 5432), (OTHER, 22)):
-        client = await namespaces.inside(guest, lambda pair=pair: socket.create_connection(pair, timeout=5))
+        client = await connected(guest, pair)
         accepted, source = gateway.splice.accept()
         with client, accepted:
             assert original(accepted) == pair

@@ -12,6 +12,7 @@ from opensafe.egress.endpoints import Endpoints
 from opensafe.egress.judge import Question
 from opensafe.egress.splice import Splice
 from opensafe.errors import LimitExceeded, Unavailable
+from opensafe.model.connection import Connection
 
 from .envoy import Policy, call
 
@@ -26,7 +27,7 @@ class Place:
     def __init__(self, **options):
         self.policy = Policy("db.test", "other.test")
         self.calls = {GUEST: call()}
-        self.reported = []
+        self.reported: list[Connection] = []
         self.cuts = []
         self.accounting = Accounting()
         self.connections = Connections(self.accounting, self._cut, self.reported.append)
