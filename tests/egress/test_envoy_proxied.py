@@ -6,6 +6,9 @@ import json
 import ssl
 import subprocess
 
+import dns.flags
+import dns.message
+import dns.rrset
 import pytest
 
 from opensafe.warden.network.envoy import Envoy, _binary
@@ -18,6 +21,8 @@ pytestmark = pytest.mark.root
 names, directory = test_envoy.names, test_envoy.directory
 
 PORT = 3128
+#: Where the proxy is later.
+MOVED = "198.51.100.11"
 AUTHORIZATION = "Basic c2Vj%cmV0"
 #: What only the proxy says.
 WORD = b"corp-squid"
@@ -37,7 +42,8 @@ class Site:
     """A proxy that answers requests with `answer`, and grants tunnels, which echo, where `grants`; None: late."""
 
     def __init__(self, namespace):
-        self._socket = _inside(namespace, lambda: _listening(WORLD, PORT))
+        self._socket = _inside(namespace, lambda: _listening("", PORT))
+        self.addresses = []
         self.heads = []
         self.peers = []
         self.ended, self.late = asyncio.Event(), asyncio.Event()
@@ -46,6 +52,7 @@ class Site:
 
     async def serve(self, reader, writer):
         self.peers.append(writer.get_extra_info("peername"))
+        self.addresses.append(writer.get_extra_info("sockname")[0])
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -190,3 +197,32 @@ async def test_two_clients_never_share_a_connection_to_the_proxy(behind):
         await heard(gate, get("allowed.test"), get("allowed.test"))
     assert len(site.heads) == 2 * clients
     assert len(set(site.peers)) == clients
+
+
+class Moving(test_envoy.Resolver):
+    """Answers with another address after a second."""
+
+    def datagram_received(self, data, address):
+        query = dns.message.from_wire(data)
+        name = query.question[0].name
+        self.asked.append(name.to_text().rstrip("."))
+        answer = dns.message.make_response(query)
+        answer.flags |= dns.flags.RA
+        where = MOVED if len(self.asked) > 2 else WORLD  # two clusters ask
+        answer.answer.append(dns.rrset.from_text(name, 1, "IN", "A", where))
+        self._transport.sendto(answer.to_wire(), address)
+
+
+async def test_a_proxy_that_is_named_is_the_only_name_asked_for_and_followed_where_it_moves(
+    names, directory, monkeypatch
+):
+    monkeypatch.setattr(test_envoy, "Resolver", Moving)
+    test_envoy._ip("-n", names[2], "address", "add", f"{MOVED}/32", "dev", "lo")
+    gate = Gate(directory, names, _certificate(directory))
+    proxy = Proxy(host="proxy.test", port=PORT)
+    gate.envoy = Envoy(gate.envoy._layout, gate.account, gate.envoy._namespace, gate.authz, gate.dead.set, proxy=proxy)
+    async with Site(names[2]).open() as site, gate.running(), asyncio.timeout(test_envoy.WAIT_S):
+        while site.addresses[-1:] != [MOVED]:
+            await heard(gate, get("allowed.test"))
+        assert site.addresses[0] == WORLD
+        assert set(gate.resolver.asked) == {"proxy.test"}
