@@ -13,6 +13,7 @@ from .errors import ConfigError
 from .model import destination, upstream_proxy
 from .model.limits import SandboxLimits
 from .model.sandbox import Name
+from .model.termination import CredentialSettings, TerminateSettings, fault
 
 DEFAULT_PATH: Final = pathlib.Path("/etc/opensafe/opensafe.toml")
 DEFAULT_PREFIX: Final = "/opt/opensafe"
@@ -121,7 +122,8 @@ class EgressSettings(_Section, frozen=True):
     networks whose addresses names may have beside global ones, for a site's own servers. grants: whose a granted name
     is, the call's alone or the session's until it ends; session_names: how many of them a session may keep.
 
-    proxy: through which everything goes, see model/upstream_proxy.py.
+    proxy: through which everything goes, see model/upstream_proxy.py. terminate, credential: see model/termination.py.
+    upstream_ca: certificates (PEM) that terminated names are verified by instead of the system's.
     """
 
     enabled: bool = False
@@ -131,6 +133,9 @@ class EgressSettings(_Section, frozen=True):
     synthetic: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/(1[6-9]|2[0-8])$")] = "10.203.0.0/22"
     resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
     vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
+    terminate: Annotated[tuple[TerminateSettings, ...], msgspec.Meta(max_length=64)] = ()
+    upstream_ca: str = ""
+    credential: Annotated[tuple[CredentialSettings, ...], msgspec.Meta(max_length=64)] = ()
     grants: Literal["call", "session"] = "call"
     session_names: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 128
     proxy: upstream_proxy.ProxySettings | None = None
@@ -196,6 +201,9 @@ def load(path: pathlib.Path) -> Config:
             ) from error
     _check_networks(path, config.egress)
     _check_proxy(path, config.egress)
+    wrong, value = fault(config.egress.terminate, config.egress.credential)
+    if wrong:
+        raise ConfigError(f"{path}: {wrong}", value=value, remedy="docs/egress.md has an example.")
     for entry in config.pool:
         if entry.principal not in config.principals:
             raise ConfigError(

@@ -152,7 +152,12 @@ _same(name) if trim_suffix(lower(split(name, ":")[0]), ".") == input.egress.host
 
 _method_allowed if input.egress.layer in {"dns", "tls", "tcp"}
 
-_method_allowed if config.methods[input.egress.method]
+_method_allowed if {
+	not config.requests[input.egress.host.name].methods
+	config.methods[input.egress.method]
+}
+
+_method_allowed if config.requests[input.egress.host.name].methods[input.egress.method]
 
 _upgrade_allowed if input.egress.upgrade == ""
 

@@ -17,6 +17,7 @@ import data.opensafe.files as files_rules
 import data.opensafe.link
 import data.opensafe.program
 import data.opensafe.read as read_rules
+import data.opensafe.request
 import data.opensafe.runtime as runtime_rules
 import data.opensafe.sandbox as sandbox_rules
 import data.opensafe.secret
@@ -87,7 +88,7 @@ sandbox := verdict.of("sandbox", [sandbox_rules.blocks, caller.blocks, caller.sa
 # description: A connection or DNS question of a sandbox.
 # entrypoint: true
 egress := verdict.of("egress", [
-	egress_rules.blocks, connection.blocks, caller.blocks, budget.network_blocks, session.sequence_blocks,
+	egress_rules.blocks, connection.blocks, request.blocks, caller.blocks, budget.network_blocks, session.sequence_blocks,
 	connection.reviews, session.taint_reviews, connection.allows,
 ])
 

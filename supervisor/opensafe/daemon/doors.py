@@ -19,6 +19,7 @@ from opensafe.egress.accounting import Accounting
 from opensafe.egress.authz import Authorizer
 from opensafe.egress.callers import Callers, Where
 from opensafe.egress.connections import Connections
+from opensafe.egress.credentials import Credentials
 from opensafe.egress.delivery import Delivery
 from opensafe.egress.dns import Responder
 from opensafe.egress.endpoints import Endpoints
@@ -46,6 +47,7 @@ class Doors:
         self.callers = Callers(keep=settings.grants == "session")
         self._warden = warden
         self._settings = settings
+        self._terminated = frozenset(one.name for one in settings.terminate)
         self._delivery = Delivery(warden.report)
         self._accounting = Accounting()
         self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
@@ -53,9 +55,11 @@ class Doors:
         self._judge = EgressJudge(
             self.callers,
             Reports(self._delivery.add),
+            terminated=self._terminated,
             proxy=settings.proxy.host if settings.proxy is not None else "",
         )
-        self._sights = Sights(self.callers, self._connections, self._accounting, Explainer(self._judge))
+        explainer = Explainer(self._judge, self._terminated)
+        self._sights = Sights(self.callers, self._connections, self._accounting, explainer)
         self._endpoints = Endpoints(settings.synthetic)
         self._listed: tuple[tuple[str, int], ...] | None = ()
         self._splice: Splice | None = None
@@ -90,19 +94,25 @@ class Doors:
             self._judge,
             self._connections,
             self._accounting,
-            lambda address, _: self._call_at(address),
+            self._call_at,
             self._endpoints,
             resolver.addresses,
             self._warden.dial,
         )
         path = pathlib.Path(opened.authz)
-        failures = Failures(self._connections, Reports(self._delivery.add).refused) if self._proxy is not None else None
+        credentials = Credentials(opened.credentials)
+        refused = Reports(self._delivery.add).refused
+        failures = (
+            Failures(self._connections, refused, terminated=self._terminated) if self._proxy is not None else None
+        )
         authorizer = Authorizer(
             path,
             self._judge,
             self._connections,
             self._accounting,
             self._call_at,
+            terminated=self._terminated,
+            credentials=credentials,
             failures=failures,
             gid=path.parent.stat().st_gid,
         )
@@ -114,6 +124,7 @@ class Doors:
                 self.open.set()
         finally:
             await authorizer.stop()
+            credentials.close()
             await self._connections.close()
             for task in self._tasks:
                 task.cancel()

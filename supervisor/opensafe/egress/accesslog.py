@@ -26,7 +26,9 @@ _OPENS: Final = frozenset(
     )
 )
 
-#: The log of second stages, which dial for guests, as Envoy is configured.
+#: The log of requests in TLS that ends here, as Envoy is configured.
+TERMINATED: Final = "terminated"
+#: That of second stages, which dial for guests.
 _DIALLED: Final = "dialled"
 
 _log = structlog.get_logger()
@@ -62,7 +64,7 @@ class Log:
                     if name == _DIALLED:
                         self._second(message)
                     else:
-                        await self._take(message)
+                        await (self._requests(message) if name == TERMINATED else self._take(message))
                 except Exception:  # noqa: BLE001 - one bad entry must not end the account of all others
                     _log.exception("an access log entry could not be read")
         finally:
@@ -98,6 +100,19 @@ class Log:
         for common, _, _ in _entries(message):
             if self._failures is not None and common.access_log_type in _ENDS:
                 self._failures.tunnel(common)
+
+    async def _requests(self, message: als_pb2.StreamAccessLogsMessage) -> None:
+        """Those inside of connections, of which those themselves tell the bytes."""
+        for common, _, _ in _entries(message):
+            kind = common.access_log_type
+            peer = common.downstream_remote_address.socket_address
+            source, start = (peer.address, peer.port_value), common.start_time.ToNanoseconds()
+            if kind in _ENDS:
+                if self._failures is not None and (one := self._connections.at(source)) is not None:
+                    self._failures.inside(one, common)
+                self._connections.answered(source, start, common.upstream_remote_address.socket_address.address)
+            elif kind in _OPENS and source[0] and not self._connections.requested(source, start):
+                await self._connections.stranger(source)
 
     async def _unknown(
         self, source: Socket, sent: int, received: int, common: als_pb2.AccessLogCommon, *, ended: bool

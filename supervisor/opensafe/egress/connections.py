@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
-from opensafe.errors import LimitExceeded, OpenSafeError
+from opensafe.errors import Conflict, LimitExceeded, OpenSafeError
 from opensafe.model.connection import Connection
 from opensafe.model.traffic import OpenConnection
 from opensafe.warden.feed import Call
@@ -27,6 +27,8 @@ MOST: Final = 512
 _SWEEP_S: Final = 1.0
 #: HTTP requests whose connection already carries another, until their log entry comes.
 _SETTLING: Final = 4096
+#: Requests of one connection at once: the streams of HTTP/2, and those whose log entry is still to come.
+_INSIDE: Final = 512
 _WHY: Final = 500
 
 _log = structlog.get_logger()
@@ -46,7 +48,7 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     """One connection, or an HTTP request on one. start_ns: by Envoy's clock, 0 until known. sent, received: bytes.
 
     rules, why: of a cut. end: ends it and leaves the table, in the turn in which it is called; None where Envoy carries
-    it.
+    it. inside: requests under way, by their start, where TLS ends here; dialled: the last address of one of them.
     """
 
     question: Question
@@ -61,6 +63,8 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     rules: tuple[str, ...] = ()
     why: str = ""
     end: Callable[[], None] | None = None
+    inside: dict[int, Question] = {}
+    dialled: str = ""
 
 
 async def _second() -> None:
@@ -132,6 +136,30 @@ class Connections:
         self._held[answer.sandbox_id] += 1
         return one
 
+    def request(self, source: Socket, question: Question, answer: Answer, start_ns: int) -> None:
+        """A check allows this request inside of what is open. Raises LimitExceeded, and Conflict where that is not."""
+        one = self._open.get(source)
+        if one is None or one.cut or (one.answer.name, one.answer.holder) != (answer.name, answer.holder):
+            raise Conflict(
+                "the connection was not opened for this host", value=answer.name, remedy="Open one for each host."
+            )
+        if len(one.inside) >= _INSIDE:
+            raise LimitExceeded(
+                "too many requests are under way", value=len(one.inside), limit=_INSIDE, remedy="Wait for answers."
+            )
+        one.inside[start_ns] = question
+
+    def requested(self, source: Socket, start_ns: int) -> bool:
+        """Whether such a request is under way."""
+        one = self._open.get(source)
+        return one is not None and start_ns in one.inside
+
+    def answered(self, source: Socket, start_ns: int, address: str) -> None:
+        """It is no longer. address: the one that was dialled for it, or ""."""
+        one = self._open.get(source)
+        if one is not None and one.inside.pop(start_ns, None) is not None:
+            one.dialled = address or one.dialled
+
     def at(self, source: Socket) -> Open | None:
         """What is open from there."""
         return self._open.get(source)
@@ -163,11 +191,11 @@ class Connections:
                 del self._settling[key]
         if self._open.get(one.source) is one:
             self._remove(one.source)
-        self._report(_record(one, address))
+        self._report(_record(one, address or one.dialled))
 
     async def recheck(self, judge: Judge) -> None:
         """Judge all again, now and once more when checks that were under way are through; cut what is refused."""
-        await self.settle(judge, tuple(self._open.values()))
+        await self._settle_all(judge)
         if self._sweep is not None:
             self._sweep.cancel()
         self._sweep = asyncio.create_task(self._again(judge), name="egress-sweep")
@@ -239,7 +267,15 @@ class Connections:
 
     async def _again(self, judge: Judge) -> None:
         await self._pause()
+        await self._settle_all(judge)
+
+    async def _settle_all(self, judge: Judge) -> None:
         await self.settle(judge, tuple(self._open.values()))
+        for one in tuple(self._open.values()):
+            for question in tuple(one.inside.values()):
+                answer = judge.judge(self._accounting.charged(question, one.call, counted=True))
+                if not answer.allowed:
+                    await self._end(one, answer.why, answer.rules)
 
     async def _end(self, one: Open, why: str, rules: tuple[str, ...] = ()) -> None:
         if not one.cut:

@@ -40,9 +40,9 @@ class Explainer:
     @classmethod
     def of(cls, settings: EgressSettings) -> Self:
         """With a judge that stands for the helper's, where there are no connections."""
-        terminated: list[str] = []
+        terminated = [one.name for one in settings.terminate]
         proxy = settings.proxy.host if settings.proxy is not None else ""
-        return cls(EgressJudge(Callers(), Reports(_ignored), proxy=proxy), terminated)
+        return cls(EgressJudge(Callers(), Reports(_ignored), terminated=terminated, proxy=proxy), terminated)
 
     def layers(
         self, engine: Engine | None, name: str, port: int | None, where: Where, charge: Callable[[Question], Question]

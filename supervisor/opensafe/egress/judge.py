@@ -5,7 +5,7 @@ exactly one host is refused; so is whatever cannot be judged, and what would nee
 parked. Each verdict is reported once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -41,7 +41,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a sandbox wants, as the gateway saw it.
 
     source: its address. layer: dns, tls, http or tcp. name: as the client sent it. sni, authority, method, path,
-    upgrade: where the layer has them. address: where it would be dialled, where that is known. label: as
+    upgrade, credential: where the layer has them. address: where it would be dialled, where that is known. label: as
     in EgressInput.
     bytes_sent, bytes_received: of this connection so far. requests, session_sent, session_received: of its session in
     all, as they were counted here; host_requests, host_sent, host_received: with this host. The connection itself is
@@ -57,6 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     path: str = ""
     upgrade: str = ""
+    credential: str = ""
     address: str = ""
     label: dict[str, int] = {}
     bytes_sent: int = 0
@@ -134,13 +135,16 @@ class EgressJudge:
         reports: Reports,
         *,
         used: Callable[[str], Mapping[str, int]] = _nothing,
+        terminated: Collection[str] = (),
         proxy: str = "",
     ) -> None:
         """used: what a session has used beside its call's budget and the question's own figures, under budget keys.
 
-        proxy: the site's own, through which all goes and which no guest may name.
+        terminated: hosts to which TLS ends in the gateway. proxy: the site's own, through which all goes and which no
+        guest may name.
         """
         self._proxy = canonical_name(proxy) or proxy
+        self._terminated = frozenset(terminated)
         self._callers = callers
         self._reports = reports
         self._used = used
@@ -176,7 +180,7 @@ class EgressJudge:
             decision = self._ask(engine, question, where, host, tables)
             allowed, hits = decision.action is Action.ALLOW, decision.deciding()
             if not allowed and not hits:
-                raise EvaluationFailed("no rule says why")  # noqa: TRY301 - handled with what else keeps a verdict away
+                raise EvaluationFailed("no rule says why")
         except _RefusedError as refused:
             return Verdict(allowed=False, name=name, hits=(refused.hit,))
         except Exception as error:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
@@ -217,9 +221,12 @@ class EgressJudge:
                 sni=question.sni,
                 authority=question.authority,
                 method=question.method,
+                path=question.path,
                 upgrade=question.upgrade,
                 address=_address(question.address, tables) if question.address else None,
                 granted=where.grant.classify(host.name).get(GRANTED, False),
+                terminated=host.name in self._terminated,
+                credential=question.credential,
                 bytes_sent=question.bytes_sent,
                 bytes_received=question.bytes_received,
                 host_requests=question.host_requests,

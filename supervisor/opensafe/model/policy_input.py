@@ -107,12 +107,14 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     """A connection or a DNS question of a sandbox, as Envoy or the responder saw it.
 
     layer: dns, tls, http or tcp. host: the name that decides, with its classes; sni, authority: what the client sent
-    under these names ("" where the layer has none). upgrade: the protocol that an HTTP request wants to change to,
-    lower-case, "" where it wants none. address: where it would be dialled. granted: the call's or session's grant
-    covers the name. label: of a DNS question, length of the longest label and of the whole name, its
-    entropy in milli-bits a character, and how many names of this zone the session has asked for. bytes_sent,
-    bytes_received: of this connection so far. host_requests, host_sent, host_received: what the session has used with
-    this host beside it.
+    under these names ("" where the layer has none). path: of an HTTP request without query, escapes decoded; "" where
+    servers could read it differently. terminated: TLS to the host ends in the gateway, so that requests in it are read.
+    credential: `put` where the request gets one, `misplaced` where a placeholder stands that gets none. upgrade: the
+    protocol that an HTTP request wants to change to, lower-case, "" where it wants none. address: where it would be
+    dialled. granted: the call's or session's grant covers the name. label: of a DNS question, length of the longest
+    label and of the whole name, its entropy in milli-bits a character, and how many names of this zone the session has
+    asked for. bytes_sent, bytes_received: of this connection so far. host_requests, host_sent, host_received: what the
+    session has used with this host beside it.
     """
 
     layer: str
@@ -120,9 +122,12 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     sni: str = ""
     authority: str = ""
     method: str = ""
+    path: str = ""
     upgrade: str = ""
     address: HostFact | None = None
     granted: bool = False
+    terminated: bool = False
+    credential: str = ""
     bytes_sent: int = 0
     bytes_received: int = 0
     host_requests: int = 0

@@ -37,6 +37,7 @@ from opensafe.model.breach import Breach
 from opensafe.model.chain import MAX_LINE
 from opensafe.model.connection import Connection
 from opensafe.model.sandbox import Launch, Name, SandboxSpec, Terminal, User
+from opensafe.model.termination import Credential
 from opensafe.model.traffic import Sight, What
 
 #: Largest packet either side accepts, in bytes. argv and environment of one program must fit.
@@ -470,6 +471,7 @@ class GatewayOpened(_Message, frozen=True):
 
     authz: str
     networks: tuple[str, ...] = ()
+    credentials: tuple[Credential, ...] = ()
 
 
 class Dialling(_Message, frozen=True):

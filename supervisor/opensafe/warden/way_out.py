@@ -18,6 +18,7 @@ import msgspec
 
 from ..config import EgressSettings
 from ..errors import HostUnsuitable, InvalidArgument, OpenSafeError
+from ..model.termination import Credential
 from . import credentials, protocol
 from .connections import Connections
 from .looking import Lookout
@@ -27,8 +28,10 @@ from .network.envoy_config import Proxy
 from .network.gateway import Gateway
 from .network.links import Link
 from .network.ports import Port
+from .network.termination import SYSTEM, Terminator
 from .packets import Origin, Packets
 from .sandbox.layout import Layout
+from .sandbox.trust import Trust
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +50,21 @@ class WayOut:
         envoy: Envoy,
         authz: pathlib.Path,
         origin: Callable[[Link], Origin] = lambda _: Origin(),
+        terminator: Terminator | None = None,
+        held: tuple[Credential, ...] = (),
     ) -> None:
         self._settings = settings
         self._gateway = own
         self._envoy = envoy
         self._authz = authz
         self.lookout = Lookout()
+        self._terminator = terminator
+        self._held = held
+        self._renewing: asyncio.Task[None] | None = None
+        self.trust: Trust | None = None
+        if terminator is not None:
+            self._renewing = asyncio.create_task(terminator.run(), name="certificates")
+            self.trust = Trust(terminator.pem, terminator.variables, SYSTEM)
         self._running: asyncio.Task[None] | None = None
         self._passed = own.take_sockets()
         #: Sockets of Dial that are not passed yet, by request.
@@ -80,10 +92,15 @@ class WayOut:
         sockets.prepare_one(directory, settings.user, service.pw_uid, "egress.user")
         authz = directory / "authz.sock"
         namespace = layout.namespaces / NAMESPACE
+        held = credentials.read(settings.credential)
         proxy = _proxy(settings)
+        terminator = Terminator(layout, settings) if settings.terminate else None
+        if terminator is not None:
+            terminator.open(own.pw_gid)
         made = await Gateway.open(namespace, settings, instance, own.pw_uid)
-        envoy = Envoy(layout, own, namespace, authz, proxy=proxy)
-        opened = cls(settings, made, envoy, authz, origin)
+        told = terminator.told if terminator is not None else None
+        envoy = Envoy(layout, own, namespace, authz, termination=told, proxy=proxy)
+        opened = cls(settings, made, envoy, authz, origin, terminator, held)
         try:
             await opened._begin()
         except BaseException:
@@ -103,14 +120,17 @@ class WayOut:
 
     async def close(self) -> None:
         """Stop Envoy, then take the gateway away."""
-        tasks = [self._telling, *self._cutting]
+        tasks = [self._telling, *self._cutting, *((self._renewing,) if self._renewing is not None else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._held = ()
         await self._envoy.close()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         await self._gateway.close()
+        if self._terminator is not None:
+            self._terminator.close()
 
     async def attach(self, namespace: pathlib.Path) -> Link:
         """Give a sandbox's namespace its link. Raises OSError, LimitExceeded."""
@@ -158,7 +178,9 @@ class WayOut:
         match request:
             case protocol.OpenGateway():
                 also = self._settings.vetted_also
-                return protocol.GatewayOpened(request=number, authz=str(self._authz), networks=also)
+                return protocol.GatewayOpened(
+                    request=number, authz=str(self._authz), networks=also, credentials=self._held
+                )
             case protocol.Vet():
                 try:
                     await self._gateway.vet(request.addresses, request.seconds)

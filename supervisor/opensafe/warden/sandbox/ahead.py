@@ -13,6 +13,7 @@ import logging
 import os
 import select
 import socket
+from collections.abc import Mapping
 from typing import Final
 
 from ...errors import DriverError, OpenSafeError
@@ -80,12 +81,12 @@ class Ahead:
         """Guest process id of the one that waits here; 0 where none does."""
         return self._waiting[container].execution.pid if container in self._waiting else 0
 
-    def take(self, launch: Launch, container: str) -> tuple[Waiting, bytes] | None:
-        """The one that can run this launch, and what to send it."""
+    def take(self, launch: Launch, container: str, environment: Mapping[str, str]) -> tuple[Waiting, bytes] | None:
+        """The one that can run this launch, and what to send it. environment: of the sandbox's own."""
         plain = launch.profile == _PROFILE and launch.terminal is None and launch.user is None
         if not plain or container not in self._waiting:
             return None
-        packet = runner.packet(launch)
+        packet = runner.packet(launch, environment)
         if packet is None or not self._waiting[container].alive():
             return None
         return self._remove(container), packet

@@ -19,6 +19,8 @@ COMMAND_GID: Final = 1000
 SUPERVISOR_UID: Final = 990
 #: Where the guest sees the static binaries `init`, `run`, `file` and `probe`.
 GUEST_TOOLS: Final = "/.opensafe"
+#: Where it sees what it is given to trust. The mount point lies among the binaries, for no image has a place for it.
+GUEST_TRUST: Final = f"{GUEST_TOOLS}/trust"
 WORKSPACE: Final = "/workspace"
 
 _SOCKET_PATH_MAX: Final = 107

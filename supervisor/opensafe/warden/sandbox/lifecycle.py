@@ -43,12 +43,16 @@ from .reports import listening
 from .runsc import Runsc
 from .sandbox import Sandbox
 from .state import State
+from .trust import Trust
 
 _log = logging.getLogger(__name__)
 
 
 class WayOut(Protocol):
     """What of warden/way_out.py is needed here."""
+
+    #: What sandboxes trust for it; None: nothing more than their images do.
+    trust: Trust | None
 
     async def attach(self, namespace: pathlib.Path) -> Link:
         """Give a namespace its link. Raises OSError, LimitExceeded."""
@@ -210,7 +214,7 @@ class Lifecycle:
         await namespaces.create(namespace)
         if self.way_out is not None and sandbox.spec.network == GATEWAY:
             sandbox.link = await self.way_out.attach(namespace)
-        self._write_bundle(sandbox.spec, used.rootfs, sandbox.link)
+        self._write_bundle(sandbox, used)
         if self.monitor is None:
             sandbox.watch(await self._create(sandbox))
             await self._start(sandbox)
@@ -269,16 +273,22 @@ class Lifecycle:
         if not sandbox.deleting:
             self.losses.add(sandbox.sandbox_id, death.result())
 
-    def _write_bundle(self, wanted: SandboxSpec, rootfs: pathlib.Path, link: Link | None) -> None:
+    def _write_bundle(self, sandbox: Sandbox, used: image.Image) -> None:
+        wanted, link = sandbox.spec, sandbox.link
         bundle = self._layout.bundle(wanted.sandbox_id)
         bundle.mkdir(mode=0o700, parents=True)
+        trust = self.way_out.trust if self.way_out is not None and link is not None else None
         places = spec.Places(
-            rootfs=rootfs,
+            rootfs=used.rootfs,
             guest_tools=self._layout.guest,
             resolv_conf=bundle / "resolv.conf",
             hosts=bundle / "hosts",
             network=self._layout.namespace(wanted.sandbox_id),
+            trust=bundle / "trust" if trust is not None else None,
         )
+        if trust is not None and places.trust is not None:
+            trust.write(places.trust, used.rootfs, used.digest)
+            sandbox.environment = trust.environment
         places.resolv_conf.write_text(spec.resolv_conf(link.gateway if link is not None else ""))
         places.hosts.write_text(spec.HOSTS)
         self._layout.meminfo(wanted.sandbox_id).write_text(spec.meminfo(wanted))

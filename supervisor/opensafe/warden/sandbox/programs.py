@@ -194,7 +194,7 @@ class Programs:
         self, sandbox: Sandbox, launch: Launch, streams: tuple[int, int, int], announced: feed.Call | None
     ) -> _Running:
         _alive(sandbox)
-        taken = self._ahead.take(launch, sandbox.container)
+        taken = self._ahead.take(launch, sandbox.container, sandbox.environment)
         if taken is not None:
             waiting, packet = taken
             try:
@@ -243,7 +243,9 @@ class Programs:
                 os.set_blocking(control, False)
                 os.write(control, _size(launch.terminal))
             filtered = passed.enter_context(seccomp.profile_pipe(launch.profile))
-            program = runner.guest_program(launch, descriptors, report=report_end, filtered=filtered)
+            program = runner.guest_program(
+                launch, descriptors, report=report_end, filtered=filtered, environment=sandbox.environment
+            )
             execution = await self._execute(launch, lambda: self._driver.execute(sandbox.container, program), announced)
             ours.pop_all()
         return _Running(sandbox, execution, report, control)

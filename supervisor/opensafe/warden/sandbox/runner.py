@@ -19,10 +19,21 @@ COMMAND_FD: Final = 5
 _HEAD: Final = struct.Struct("<II")
 _PACKET_MAX: Final = 64 * 1024
 _WORDS_MAX: Final = 2048
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
-def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, filtered: int | None) -> GuestProgram:
-    """The runner's own command line for a launch. Without a filter only for the self-test's control."""
+def guest_program(
+    launch: Launch,
+    streams: Mapping[int, int],
+    *,
+    report: int,
+    filtered: int | None,
+    environment: Mapping[str, str] = _NOTHING,
+) -> GuestProgram:
+    """The runner's own command line for a launch. Without a filter only for the self-test's control.
+
+    environment: of the sandbox's own, which the launch's goes before.
+    """
     descriptors = {**streams, REPORT_FD: report}
     options: list[object] = []
     if filtered is not None:
@@ -30,7 +41,7 @@ def guest_program(launch: Launch, streams: Mapping[int, int], *, report: int, fi
         descriptors[FILTER_FD] = filtered
     if launch.terminal is not None:
         options += ["--terminal-fd", TERMINAL_FD]
-    return _program([*options, *_command(launch)], _environment(launch), descriptors, launch.user)
+    return _program([*options, *_command(launch)], _environment(launch, environment), descriptors, launch.user)
 
 
 def waiting_program(*, report: int, filtered: int, command: int) -> GuestProgram:
@@ -39,9 +50,9 @@ def waiting_program(*, report: int, filtered: int, command: int) -> GuestProgram
     return _program(["--filter-fd", FILTER_FD, "--command-fd", COMMAND_FD], (), descriptors)
 
 
-def packet(launch: Launch) -> bytes | None:
+def packet(launch: Launch, environment: Mapping[str, str] = _NOTHING) -> bytes | None:
     """What a runner that waits is sent for a launch; None for one that is too large for that."""
-    words, variables = _command(launch), _environment(launch)
+    words, variables = _command(launch), _environment(launch, environment)
     if len(words) + len(variables) > _WORDS_MAX:
         return None
     text = "".join(f"{word}\0" for word in (*words, *variables)).encode()
@@ -83,9 +94,9 @@ def _command(launch: Launch) -> tuple[str, ...]:
     return ("--cwd", launch.program.cwd, *limited, "--", *launch.program.argv)
 
 
-def _environment(launch: Launch) -> tuple[str, ...]:
+def _environment(launch: Launch, more: Mapping[str, str]) -> tuple[str, ...]:
     # The sentry adds root's HOME where there is none.
-    environment = {"HOME": layout.WORKSPACE, **launch.program.env}
+    environment = {"HOME": layout.WORKSPACE, **more, **launch.program.env}
     return tuple(f"{name}={value}" for name, value in environment.items())
 
 

@@ -10,7 +10,7 @@ import os
 import pathlib
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from ...errors import DriverError, SandboxLost
@@ -44,6 +44,8 @@ class Sandbox:
         #: The session whose decision made or claimed it, and the names it keeps here (keeping.py).
         self.session_id = ""
         self.names: Counter[str] = Counter()
+        #: What its programs have in their environment beside what a call gives them.
+        self.environment: Mapping[str, str] = {}
         self._driver = driver
         self._changing = asyncio.Lock()
         self._stirs = 0

@@ -28,6 +28,7 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     resolv_conf: pathlib.Path
     hosts: pathlib.Path
     network: pathlib.Path
+    trust: pathlib.Path | None = None
 
 
 def oci_spec(spec: SandboxSpec, places: Places) -> dict[str, Any]:
@@ -61,6 +62,7 @@ def oci_spec(spec: SandboxSpec, places: Places) -> dict[str, Any]:
             _read_only(layout.GUEST_TOOLS, places.guest_tools),
             _read_only("/etc/resolv.conf", places.resolv_conf),
             _read_only("/etc/hosts", places.hosts),
+            *((_read_only(layout.GUEST_TRUST, places.trust),) if places.trust is not None else ()),
         ],
         "linux": {
             "namespaces": [

@@ -18,6 +18,7 @@ __all__ = ["CONNECTIONS", "Proxy", "Termination", "configuration"]
 
 #: Bytes of heap at which no further connection is accepted.
 _HEAP: Final = 1 << 30
+_RESETS: Final = "envoy.reloadable_features.enable_send_rst_on_user_space_socket"
 
 
 def configuration(
@@ -41,6 +42,8 @@ def configuration(
         "bootstrap_extensions": [
             typed("bootstrap.internal_listener", "bootstrap.internal_listener.v3.InternalListener")
         ],
+        # Else the end of an inner connection can overtake its last bytes: the outer is reset before they are read.
+        "layered_runtime": {"layers": [{"name": "own", "static_layer": {_RESETS: False}}]},
         "overload_manager": _overload(connections),
         "static_resources": {
             "listeners": [
