@@ -122,6 +122,8 @@ async def _run(preparer: Preparer, connection: int, feed: int, config: Config, k
     judge, doors = Judge(), Doors(warden, config.egress) if config.egress.enabled else None
     helper = Helper(loader, warden, judge, doors)
     watcher = Watcher(socket.socket(fileno=feed), judge, doors.callers if doors is not None else None)
+    if doors is not None:
+        doors.callers.hear_first(watcher.hear)
     work = [asyncio.create_task(one) for one in (helper.follow(), watcher.run(), stop.wait())]
     if doors is not None:
         work.append(asyncio.create_task(doors.run()))

@@ -8,7 +8,7 @@ Where sessions keep what they are granted (ADR 0037), a sandbox runs one session
 call that was granted it last, whether that lives or not. What else the session does weighs on each connection.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -66,6 +66,10 @@ class Listener(Protocol):
         """The sandbox is gone, and its address with it."""
 
 
+def _all_is_heard() -> None:
+    """There is nobody to listen to."""
+
+
 class _Sandbox:
     def __init__(self, told: Watch) -> None:
         self.address = told.address
@@ -82,13 +86,19 @@ class Callers:
         self._keep = keep
         self._sandboxes: dict[str, _Sandbox] = {}
         self._listeners: list[Listener] = []
+        self._hear: Callable[[], None] = _all_is_heard
 
     def listen(self, listener: Listener) -> None:
         """Tell it, too."""
         self._listeners.append(listener)
 
+    def hear_first(self, hear: Callable[[], None]) -> None:
+        """Call this before an answer of `at`: it passes on all that was said so far, which the answer is then about."""
+        self._hear = hear
+
     def at(self, address: str) -> Where | None:
         """Who speaks from there; None where that is nobody, or cannot be told."""
+        self._hear()
         found = [one for one in self._sandboxes.values() if address and one.address == address]
         return self._as_it_stands(found[0].where) if len(found) == 1 else None
 

@@ -81,6 +81,9 @@ class Watcher:
         self._callers = callers
         connection.setblocking(False)
         self._feed = connection
+        self._waiting = select.poll()
+        self._waiting.register(connection.fileno(), select.POLLIN)
+        self._fault: FeedEndedError | None = None
         self._judge = judge
         self._epoll = select.epoll()
         self._epoll.register(connection.fileno(), select.EPOLLIN)
@@ -97,6 +100,14 @@ class Watcher:
             await asyncio.sleep(_GATHER_S)
             self.turn()
 
+    def hear(self) -> None:
+        """What the warden has said so far, now: for who answers a guest, of whose start it spoke before."""
+        if self._fault is None and self._waiting.poll(0):
+            try:
+                self._hear()
+            except FeedEndedError as fault:  # the next turn is its end
+                self._fault = fault
+
     def close(self) -> None:
         """Close everything. Idempotent."""
         for watched in tuple(self._by_id.values()):
@@ -106,6 +117,8 @@ class Watcher:
 
     def turn(self) -> None:
         """Do what can be done now. Raises FeedEndedError."""
+        if self._fault is not None:
+            raise self._fault
         with contextlib.suppress(_Full):  # what is left waits where it is
             for _ in range(_ROUNDS):
                 ready = {descriptor for descriptor, _ in self._epoll.poll(0)}

@@ -135,3 +135,14 @@ def test_the_watcher_tells_what_it_hears():
     bench.turn()
     assert callers.at(ADDRESS) is None
     bench.close()
+
+
+def test_who_asks_hears_what_was_said_before_though_the_watcher_has_had_no_turn():
+    callers = Callers()
+    bench = Bench(callers=callers, address=ADDRESS)
+    callers.hear_first(bench.watcher.hear)
+    one = bench.expect(network=("docs.python.org",))
+    assert callers.at(ADDRESS).call == one
+    bench.tell(feed.Left(sandbox_id=SANDBOX, exec_id=one.exec_id))
+    assert callers.at(ADDRESS).call is None
+    bench.close()

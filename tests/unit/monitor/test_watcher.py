@@ -294,3 +294,19 @@ def test_no_bytes_break_the_watcher(raws):
         assert len(untrusted(said)) + len([one for one in said if isinstance(one, feed.Found)]) <= 1
     finally:
         bench.close()
+
+
+def test_what_is_heard_between_turns_is_known_in_the_next(bench):
+    started = bench.start(2, programs=())
+    bench.watcher.hear()
+    bench.watcher.hear()
+    bench.report(execution(3, "/bin/late", parent=2))
+    assert found(bench.turn()) == [(started.exec_id, "/bin/late")]
+
+
+def test_a_word_that_is_not_the_wardens_ends_the_next_turn_and_not_who_hears_it(bench):
+    bench.tell(("no", "message"))
+    bench.watcher.hear()
+    bench.watcher.hear()
+    with pytest.raises(module.FeedEndedError):
+        bench.watcher.turn()
