@@ -41,10 +41,12 @@ class Text(Flow):
         nodes = [self.root]
         while nodes:
             node = nodes.pop()
-            if node.type == "command" and node.children[0].text == b"echo":
-                for word in node.named_children:
+            if node.type == "command" and self.slice(node.children[0]) == "echo":
+                for word in node.named_children[1:]:
                     if word.type == "string":
-                        yield from (part.text or b"" for part in word.named_children if part.type == "string_content")
+                        for part in word.named_children:
+                            if part.type == "string_content":
+                                yield self.source[part.start_byte : part.end_byte]
             nodes += node.named_children
 
     # What words ask (see word.Scope)

@@ -51,6 +51,12 @@ def test_an_argument_is_read_once(program: str, unit: str) -> None:
     assert many <= 6 * few + 5000
 
 
+def test_a_long_text_is_walked_without_asking_the_grammar_for_its_bytes() -> None:
+    text = 'make lint; rc=$?; echo "lint=$rc"; test ;' * 1400
+    assert calls(partial(parse_shell, text)) <= 3_000_000
+    assert parse_shell(text).opaque
+
+
 def test_a_value_in_which_something_is_replaced_is_not_cut() -> None:
     assert parse_shell(f'a=./{"x/" * 120}{"../" * 121}.git; rm "${{a//z/y}}"').opaque
     assert parse_shell('a=./x/../.gzt; rm "${a//z/i}"').deletes == (("/workspace/.git", False),)
