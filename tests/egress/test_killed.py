@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from opensafe.errors import OpenSafeError, Unavailable
-from opensafe.proof.world import Kind, World, links, plan
+from opensafe.proof.world import Kind, World, plan
 from tests.harness.daemon import Daemon, signal_process
-from tests.harness.way_out import Place, Tried, daemon_before, in_its_place, nothing_open
+from tests.harness.way_out import Passing, Place, Tried, daemon_before, in_its_place, nothing_open
 
 #: The world is read by a task of this loop.
 pytestmark = [pytest.mark.root, pytest.mark.runsc, pytest.mark.asyncio(loop_scope="module")]
@@ -154,22 +154,15 @@ class Watched:
         self._world = world
         self._tried = tried
         self._place = place
-        self._mark = 0
+        self._passing = Passing(world)
 
     async def turn(self):
         """One whole turn of the guest."""
         await self._tried.round(TURN)
 
     async def passed(self):
-        """What has opened something or carried a byte to the world since the last time, as protocol, address, port."""
-        capture = await self._world.packets()
-        assert capture.whole
-        new, self._mark = capture.packets[self._mark :], len(capture.packets)
-        return {
-            (packet.protocol, packet.target, packet.port)
-            for packet in new
-            if packet.link == links.TO_HOST and not packet.outgoing and packet.tells
-        }
+        """What has reached the world's link since the last time."""
+        return await self._passing.since()
 
     def in_its_place(self):
         """The same program in the guest's place, which stands still."""

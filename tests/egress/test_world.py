@@ -164,6 +164,12 @@ async def test_a_websocket_echoes(world):
     assert "hello" in said
 
 
+@pytest.mark.parametrize(("name", "version"), [("h2.allowed.test", "2"), ("allowed.test", "1.1")])
+async def test_some_names_speak_http2(world, name, version):
+    told = await curl(world, "-4", "-w", "%{http_version}", f"https://{name}/hello", f"https://{name}/hello")
+    assert told == f"hello from the world\n{version}".encode() * 2
+
+
 async def test_a_package_is_installed_from_its_index(world, tmp_path):
     words = ["-m", "pip", "install", "-q", "--no-cache-dir", "--target", str(tmp_path), "--index-url"]
     outcome = await world.plain([

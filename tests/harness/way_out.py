@@ -9,6 +9,7 @@ import socket
 import sys
 
 from opensafe.errors import NotFound, Unavailable
+from opensafe.proof.world import links
 from opensafe.proof.world.events import DATA_MAX, dissect
 from opensafe.warden.network import namespaces
 from tests.harness.daemon import running
@@ -23,13 +24,17 @@ _SYN, _ACK = 0x02, 0x10
 
 
 @contextlib.contextmanager
-def daemon_before(world, directory, uplink, allowed=ALLOWED, **settings):
-    """A daemon whose policy allows these names, whose uplink is a /30 that no other test's has."""
+def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None, **settings):
+    """A daemon whose policy allows these names, whose uplink is a /30 that no other test's has.
+
+    more: changes the settings of its bundle further.
+    """
 
     def change(data):
         data["hosts"]["allowed"] += allowed
         data["images"]["dev"] = "any"
         data["ceilings"]["blocks_in_ten_minutes"] = 10_000  # a guest here is refused more often than honest work is
+        more(data)
 
     bundle, key = site_bundle(directory, change=change)
     networks = ", ".join(f'"{one}"' for one in world.networks)
@@ -121,6 +126,25 @@ async def nothing_open(daemon):
                 return
 
 
+class Passing:
+    """What passes from the host to the world's link, from one reading to the next."""
+
+    def __init__(self, world):
+        self._world = world
+        self._read = 0
+
+    async def since(self):
+        """What has opened something or carried a byte since the last time, as protocol, address and port."""
+        capture = await self._world.packets()
+        assert capture.whole
+        new, self._read = capture.packets[self._read :], len(capture.packets)
+        return {
+            (packet.protocol, packet.target, packet.port)
+            for packet in new
+            if packet.link == links.TO_HOST and not packet.outgoing and packet.tells
+        }
+
+
 class Tried:
     """What guests sent, as it arrives at their gateway: how often to which protocol, address and port.
 
@@ -130,6 +154,7 @@ class Tried:
     def __init__(self, listening, own):
         self.counts = {}
         self.guest = ""  # the last one's address
+        self.sources = set()
         self._socket = listening
         self._own = own
         self._more = asyncio.Event()
@@ -141,7 +166,7 @@ class Tried:
         listening = await namespaces.inside(daemon.run / "netns/gateway", _listen)
         tried = cls(listening, own)
         loop = asyncio.get_running_loop()
-        loop.add_reader(listening, tried._read)
+        loop.add_reader(listening, tried.read)
         try:
             yield tried
         finally:
@@ -151,12 +176,17 @@ class Tried:
     async def round(self, wanted):
         """Wait until each of these was tried twice from now on: then one whole turn of a guest's lies within."""
         before = dict(self.counts)
+        await self.until(lambda: all(self.counts.get(one, 0) >= before.get(one, 0) + 2 for one in wanted))
+
+    async def until(self, true):
+        """Wait until something holds, which is asked whenever something has arrived."""
         async with asyncio.timeout(60):
-            while any(self.counts.get(one, 0) < before.get(one, 0) + 2 for one in wanted):
+            while not true():
                 self._more.clear()
                 await self._more.wait()
 
-    def _read(self):
+    def read(self):
+        """Take in what has arrived by now."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 frame, (interface, _, kind, *_) = self._socket.recvfrom(DATA_MAX)
@@ -165,6 +195,7 @@ class Tried:
                 if interface.startswith("g") and not packet.outgoing and opens:
                     target = "gateway" if packet.target.startswith(self._own) else packet.target
                     self.guest = packet.source or self.guest
+                    self.sources.add(packet.source)
                     key = packet.protocol, target, packet.port
                     self.counts[key] = self.counts.get(key, 0) + 1
                     self._more.set()

@@ -46,6 +46,12 @@ PROXY_AUTHORIZATION: Final = "Basic d29ybGQ6cHJveHk="
 SINKS: Final = (22, 25, 6379, 15001, 9901)
 UDP_SINKS: Final = (123, 443, 9999)
 
+#: Names with this label before them have the certificate of another.
+MISNAMED: Final = "misnamed."
+
+#: Names with this label before them speak HTTP/2 to clients that can.
+HTTP2: Final = "h2."
+
 #: How long an answer may be kept.
 TTL_S: Final = 1
 

@@ -21,7 +21,7 @@ from typing import Final, SupportsIndex
 
 from opensafe.warden import kernel
 
-from . import control, plan, postgres, proxy, site, web
+from . import control, http2, plan, postgres, proxy, site, web
 from .authority import Authority
 from .capture import Capturing
 from .events import DATA_MAX, Event, Kind
@@ -169,12 +169,23 @@ class Servers:
         def hello(connected: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
             connection.tell(Kind.HELLO, name=name or "")
             if name:
-                connected.context = self._authority.context(name)
+                connected.context = self._authority.context("world.test" if name.startswith(plan.MISNAMED) else name)
+            if name and name.startswith(plan.HTTP2):
+                connected.context.set_alpn_protocols([http2.ALPN, "http/1.1"])
 
         context = self._authority.fresh("world.test")
         context.sni_callback = hello
         await connection.open(context)
-        await (self._questions if connection.port == 853 else self._requests)(connection)
+        if connection.writer.get_extra_info("ssl_object").selected_alpn_protocol() == http2.ALPN:
+            await self._streams(connection)
+        else:
+            await (self._questions if connection.port == 853 else self._requests)(connection)
+
+    async def _streams(self, connection: Connection) -> None:
+        def seen() -> None:
+            connection.tell(Kind.REQUEST, b"HTTP/2")
+
+        await http2.serve(connection.reader, connection.writer, self._pages["/hello"], seen)
 
     async def _requests(self, connection: Connection) -> None:
         def seen(request: web.Request) -> None:
