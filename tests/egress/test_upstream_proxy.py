@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.root, pytest.mark.runsc, pytest.mark.asyncio(loop_scop
 
 #: Policy would allow the proxy itself.
 ALLOWED = ["allowed.test", "*.allowed.test", "git.test", "proxy.test"]
+#: Whose TLS ends in the gateway.
+ENDS = "ends.allowed.test"
 SECRET = plan.PROXY_AUTHORIZATION.split()[1].encode()
 
 
@@ -29,13 +31,14 @@ async def world():
 
 
 @contextlib.contextmanager
-def daemon_behind(directory, address, uplink):
+def daemon_behind(world, directory, address, uplink):
     """A daemon whose only way out is the proxy at this address."""
     authorization = directory / "authorization"
     authorization.write_text(plan.PROXY_AUTHORIZATION + "\n")
     authorization.chmod(0o400)
     bundle, key = site_bundle(directory, change=lambda data: data["hosts"]["allowed"].extend(ALLOWED))
     egress = f'enabled = true\nuplink = "{uplink}"\nresolvers = ["{plan.RESOLVER}"]\n'
+    egress += f'upstream_ca = "{world.ca_file}"\n[[egress.terminate]]\nname = "{ENDS}"\n'
     egress += f'[egress.proxy]\naddress = "{address}"\nauthorization_file = "{authorization}"\n'
     with running(egress=egress, bundle=bundle, key=key) as daemon:
         yield daemon
@@ -43,7 +46,7 @@ def daemon_behind(directory, address, uplink):
 
 @pytest.fixture(scope="module")
 def daemon(world, tmp_path_factory):
-    with daemon_behind(tmp_path_factory.mktemp("site"), f"proxy.test:{plan.PROXY}", "10.203.224.0/30") as made:
+    with daemon_behind(world, tmp_path_factory.mktemp("site"), f"proxy.test:{plan.PROXY}", "10.203.216.0/30") as made:
         yield made
 
 
@@ -80,6 +83,16 @@ async def test_both_schemes_pass_and_the_proxy_is_told_names_and_who_asks(daemon
     for layer in ("tls", "http"):
         ended = await recorded(daemon, sandbox_id=place.sandbox, layer=layer, state=("ended", "cut"))
         assert ended["received"] > 0
+
+
+async def test_tls_that_ends_in_the_gateway_passes_and_the_server_is_verified_through_it(place, world):
+    before = len(world.log)
+    done = await place.run(f"curl -sS https://{ENDS}/hello")  # by our own authority
+    assert done.stdout == b"hello from the world\n", done.stderr
+    assert asked_of_the_proxy(world.log[before:]) == [f"CONNECT {ENDS}:443 HTTP/1.1"]
+    told = world.log[before:]
+    assert [event.name for event in told if event.kind is Kind.REQUEST and event.port == plan.TLS] == [ENDS]
+    assert not any(SECRET in event.data for event in told if event.port == plan.TLS)
 
 
 async def test_git_clones_through_it(place):
@@ -159,11 +172,10 @@ async def test_nothing_leaves_but_to_the_proxy_and_nothing_is_asked_but_its_name
     await place.run("curl -sk https://allowed.test/hello; curl -s http://allowed.test/hello")
     captured = await world.packets()
     assert captured.whole
-    came = [
-        one for one in captured.packets if one.link == "host" and not one.outgoing and one.protocol in ("tcp", "udp")
-    ]
+    came = [one for one in captured.packets if one.link == "host" and not one.outgoing and one.tells]
+    came = [one for one in came if not one.target.startswith("ff02:")]  # the host's own, to its neighbours
     assert {(one.target, one.port) for one in came if one.protocol == "tcp"} == {(plan.PROXY_ADDRESS, plan.PROXY)}
-    assert {(one.target, one.port) for one in came if one.protocol == "udp"} <= {(plan.RESOLVER, plan.DNS)}
+    assert {(one.target, one.port) for one in came if one.protocol != "tcp"} <= {(plan.RESOLVER, plan.DNS)}
     assert {event.name for event in world.log if event.kind is Kind.QUESTION} == {"proxy.test"}
 
 
@@ -178,7 +190,7 @@ async def test_the_authorization_is_in_no_log_and_for_nobody_but_envoy(daemon, p
 async def test_a_dead_proxy_is_closed_to_all_and_on_record(world, tmp_path):
     dead = plan.PROXY + 1
     before = len(world.log)
-    with daemon_behind(tmp_path, f"{plan.PROXY_ADDRESS}:{dead}", "10.203.228.0/30") as daemon:
+    with daemon_behind(world, tmp_path, f"{plan.PROXY_ADDRESS}:{dead}", "10.203.220.0/30") as daemon:
         async with Place.open(daemon) as place:
             done = await place.run("curl -sS -w '%{http_code}' http://allowed.test/; curl -sSk https://allowed.test/")
             assert done.stdout.endswith(b"503")
