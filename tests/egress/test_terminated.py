@@ -5,6 +5,7 @@ believed, and which secrets nobody but the server sees.
 import asyncio
 import base64
 import contextlib
+import grp
 import json
 import pathlib
 
@@ -12,8 +13,11 @@ import pytest
 import pytest_asyncio
 from cryptography import x509
 
+from opensafe.config import load
 from opensafe.proof.world.events import Kind
 from opensafe.proof.world.world import World
+from opensafe.warden.network.termination import Terminator
+from opensafe.warden.sandbox.layout import Layout
 from tests.harness.daemon import Daemon
 from tests.harness.policy import site_bundle
 
@@ -338,3 +342,28 @@ async def test_keys_are_for_those_alone_who_need_them(daemon):
         assert path.stat().st_mode & 0o027 == 0
     assert len(holding(daemon.run / "egress-tls" / "names", b"PRIVATE KEY")) == 3
     assert {path.parent.name for path in holding(daemon.run, b"PRIVATE KEY")} == {"names"}
+
+
+async def test_a_renewed_certificate_is_taken_while_envoy_runs(daemon, agent, place):
+    script = (
+        "import hashlib, os, socket, ssl\n"
+        "made = socket.create_connection((os.environ['HOST'], 443), 5)\n"
+        "shown = ssl.create_default_context().wrap_socket(made, server_hostname=os.environ['HOST']).getpeercert(True)\n"
+        "print(hashlib.sha256(shown).hexdigest())\n"
+    )
+    await write(agent, place, "shown.py", script)
+
+    async def shown(call_id):
+        result = await run(agent, place, call_id, f"{NAMED}; HOST={API} python3 shown.py")
+        assert result.outcome.exit_code == 0, result.stderr
+        return result.stdout
+
+    before = await shown("before")
+    settings = load(daemon.settings)
+    terminator = Terminator(Layout.of(settings.paths), settings.egress)
+    terminator._group = grp.getgrnam(settings.egress.user).gr_gid
+    terminator._renew()
+    async with asyncio.timeout(20):
+        number = 0
+        while await shown(f"after{number}") == before:
+            number += 1

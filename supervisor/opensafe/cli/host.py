@@ -16,7 +16,7 @@ import msgspec
 
 from opensafe.config import DEFAULT_PREFIX, Config
 
-from . import way_out
+from . import terminating, way_out
 from .checks import Check, check
 
 #: close_range (5.9) and openat2 (5.6) are used without fallback; 5.10 is the oldest kernel Debian still ships.
@@ -51,6 +51,7 @@ def look(config: Config) -> Host:
         _user("service-user", config.service.user),
         *((_user("egress-user", config.egress.user),) if config.egress.enabled else ()),
         *way_out.look(config.egress),
+        *terminating.look(config),
     )
     return Host(checks=found, runsc=runsc, opa=opa)
 

@@ -23,6 +23,13 @@ _NOT_HEADERS: Final = frozenset(
 #: A path from the root, or the name of one of systemd's credentials.
 _FILE: Final = r"^(/[^\x00]{1,1023}|[A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z"
 
+#: Where distributions keep the authorities that the system trusts: Debian and Alpine, Fedora, SUSE.
+SYSTEM: Final = (
+    "etc/ssl/certs/ca-certificates.crt",
+    "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "etc/ssl/ca-bundle.pem",
+)
+
 Host = Annotated[str, msgspec.Meta(pattern=_HOST)]
 
 

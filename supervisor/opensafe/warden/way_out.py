@@ -18,7 +18,7 @@ import msgspec
 
 from ..config import EgressSettings
 from ..errors import HostUnsuitable, InvalidArgument, OpenSafeError
-from ..model.termination import Credential
+from ..model.termination import SYSTEM, Credential
 from . import credentials, protocol
 from .connections import Connections
 from .looking import Lookout
@@ -28,7 +28,7 @@ from .network.envoy_config import Proxy
 from .network.gateway import Gateway
 from .network.links import Link
 from .network.ports import Port
-from .network.termination import SYSTEM, Terminator
+from .network.termination import Terminator
 from .packets import Origin, Packets
 from .sandbox.layout import Layout
 from .sandbox.trust import Trust

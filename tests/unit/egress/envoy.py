@@ -119,11 +119,15 @@ class Envoy:
     async def http(self, host, port=40000, **fields):
         return await self.check(http(host, port, **fields))
 
-    async def log(self, *entries, hold=False):
-        """Send entries on a stream of their own; return when they are accounted. hold: leave the stream open."""
+    async def log(self, *entries, hold=False, name=""):
+        """Send entries on a stream of their own; return when they are accounted. hold: leave the stream open.
+
+        name: of the log.
+        """
         stream = self._logs.StreamAccessLogs()
         for entry in entries:
             message = als_pb2.StreamAccessLogsMessage()
+            message.identifier.log_name = name
             logs = message.tcp_logs if isinstance(entry, als_pb2.TCPAccessLogEntry) else message.http_logs
             logs.log_entry.append(entry)
             await stream.write(message)

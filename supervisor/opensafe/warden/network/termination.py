@@ -15,19 +15,13 @@ import msgspec
 from ...config import EgressSettings
 from ...disk import replace_file
 from ...errors import HostUnsuitable
-from ...model.termination import variables
+from ...model.termination import SYSTEM, variables
 from ..sandbox.layout import GUEST_TRUST, Layout
 from .certificates import Authority
 from .envoy_config import Termination
 
 _log = logging.getLogger(__name__)
 
-#: Where distributions keep the authorities that the system trusts: Debian and Alpine, Fedora, SUSE.
-SYSTEM: Final = (
-    "etc/ssl/certs/ca-certificates.crt",
-    "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "etc/ssl/ca-bundle.pem",
-)
 _RENEW_S: Final = 86_400.0
 _TRY_AGAIN_S: Final = 60.0
 _KIND: Final = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
