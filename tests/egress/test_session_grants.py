@@ -166,7 +166,7 @@ async def test_what_a_later_call_reads_weighs_on_what_an_earlier_one_was_granted
     await place.run("mkdir customers; echo secret > customers/list")
     await place.run(GRANT)
     assert (await place.run(UNNAMED)).stdout == HELLO
-    read = await place.run("cat customers/list")
+    read = await place.run(f"cat customers/list; {UNNAMED}")
     assert read.stdout == b"secret\n", read.outcome
     assert (await place.run(UNNAMED)).stdout == b""
     refused = await recorded(place.daemon, sandbox_id=place.sandbox, state="refused", rules=["egress.taint.review"])

@@ -169,7 +169,7 @@ async def test_what_was_refused_before_a_dial_sent_nothing(envoy):
 async def test_g19_a_download_goes_on_to_the_sessions_limit_and_is_cut_beyond(envoy, received, cuts):
     envoy.calls[GUEST] = call(usage={"ingress_bytes": 60 * MIB}, limits={"ingress_bytes": 100 * MIB})
     await envoy.tls("allowed.test")
-    await envoy.log(tcp_entry(KIND.TcpPeriodic, 1, received))
+    await envoy.log(tcp_entry(KIND.TcpPeriodic, 1, 1), tcp_entry(KIND.TcpPeriodic, 1, received))
     assert envoy.cuts == cuts
     again = await envoy.http("allowed.test", 3)
     assert ("egress.ingress.budget" in again.denied_response.body) == bool(cuts)
