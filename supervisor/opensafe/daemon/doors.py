@@ -30,6 +30,7 @@ from opensafe.egress.reports import Reports
 from opensafe.egress.resolver import Resolver, public
 from opensafe.egress.sight import Sights
 from opensafe.egress.splice import Splice
+from opensafe.errors import InvalidArgument
 from opensafe.model.connection import Connection
 from opensafe.model.ids import now_us
 from opensafe.normalize.urls import canonical_name, classify_host
@@ -167,7 +168,11 @@ class Doors:
         """Show what is asked for, until cancelled. Raises Unavailable: the warden is gone."""
         looked, sight = 0, None
         while True:
-            due = await self._warden.next_look(looked, sight)
+            try:
+                due = await self._warden.next_look(looked, sight)
+            except InvalidArgument as large:
+                _log.error("what was seen fits into no packet", error=str(large))
+                due = await self._warden.next_look(looked, None)
             try:
                 looked, sight = due.number, self._sights.of(due, self._loaded)
             except Exception:  # noqa: BLE001 - who asks is told that there is nothing to see, and what judges goes on

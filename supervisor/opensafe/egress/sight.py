@@ -78,9 +78,9 @@ class Sights:
             session_id=call.session_id,
             tool=call.tool,
             network=call.network,
-            sent=used.egress_bytes,
-            received=used.ingress_bytes,
-            requests=used.requests,
+            sent=max(0, used.egress_bytes),
+            received=max(0, used.ingress_bytes),
+            requests=max(0, used.requests),
             over=self._accounting.over(call, asked=1)[:_OVER],
         )
 

@@ -7,6 +7,7 @@ from opensafe.config import EgressSettings
 from opensafe.egress.explaining import Explainer, supposed
 from opensafe.model.calls import Principal
 from opensafe.model.policy_input import BudgetInput, SessionInput
+from opensafe.model.termination import TerminateSettings
 from opensafe.model.upstream_proxy import ProxySettings
 from tests.unit.egress import test_judge
 from tests.unit.egress.test_judge import HOST, NOTHING
@@ -42,6 +43,11 @@ def test_each_port_has_the_layers_that_a_connection_to_it_passes(loaded, port, e
 def test_nobody_asks_for_the_address_of_an_address(loaded):
     assert [one.layer for one in explained(loaded, "1.1.1.1")] == ["tls", "http"]
     assert [one.layer for one in explained(loaded, "::1", 443)] == ["tls"]
+
+
+def test_where_tls_ends_in_the_gateway_its_requests_are_asked_about(loaded):
+    ended = explained(loaded, HOST, 443, terminate=(TerminateSettings(name=HOST),))
+    assert [(one.layer, one.port) for one in ended] == [("dns", None), ("tls", 443), ("http", 443)]
 
 
 def test_the_sites_own_proxy_is_nobodys_destination(loaded):
