@@ -1,13 +1,14 @@
 """WebSockets over plain HTTP from a sandbox: to listed hosts, seen while open, and cut like any connection."""
 
 import asyncio
+import contextlib
 import json
 import os
 
 import pytest
 import pytest_asyncio
 
-from opensafe.client import Stdout
+from opensafe.client import Limits, Stdout
 from opensafe.model.outcome import OutcomeKind
 from opensafe.proof.world import Kind, World
 from tests.harness.daemon import Daemon
@@ -85,13 +86,20 @@ async def agent(daemon):
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def place(agent):
-    session = await agent.create_session("tester")
+@contextlib.asynccontextmanager
+async def placed(agent, limits=Limits()):  # noqa: B008 - frozen
+    """A session and its sandbox, in which the client is."""
+    session = await agent.create_session("tester", limits=limits)
     sandbox = (await agent.create_sandbox(session)).sandbox.sandbox_id
     await agent.run_call(session, sandbox, "write", "Write", {"path": "/workspace/client.py", "content": CLIENT})
     yield session, sandbox
     await agent.delete_sandbox(sandbox)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def place(agent):
+    async with placed(agent) as made:
+        yield made
 
 
 def command(host, upgrade="websocket", frames=1):
@@ -128,6 +136,16 @@ async def test_a_listed_host_is_spoken_to_and_every_byte_counts(daemon, agent, p
     record = await ended(daemon, call_id="echo", layer="http", name=LISTED, state="cut")
     assert record["sent"] > 20 * 1024
     assert record["received"] > 20 * 1024
+
+
+async def test_NW_24_one_that_says_more_than_its_session_may_is_cut_while_it_is_open(daemon, agent):
+    async with placed(agent, Limits(egress_bytes=200_000)) as place:
+        done = await agent.run_call(*place, "much", "Bash", command(LISTED, frames=1_000_000))
+        assert done.stdout.splitlines()[1].startswith(b"101 ")
+        assert b"echoed" not in done.stdout
+        record = await ended(daemon, call_id="much", layer="http", name=LISTED, state="cut")
+        assert "egress.bytes.budget" in record["rules"]
+        assert record["sent"] > 200_000
 
 
 @pytest.mark.parametrize(("host", "upgrade"), [(UNLISTED, "websocket"), (LISTED, "h2c-own"), (LISTED, "tls/1.0")])
