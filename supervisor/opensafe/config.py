@@ -135,7 +135,7 @@ class EgressSettings(_Section, frozen=True):
     vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
     terminate: Annotated[tuple[TerminateSettings, ...], msgspec.Meta(max_length=64)] = ()
     upstream_ca: str = ""
-    credential: Annotated[tuple[CredentialSettings, ...], msgspec.Meta(max_length=64)] = ()
+    credential: Annotated[tuple[CredentialSettings, ...], msgspec.Meta(max_length=32)] = ()
     grants: Literal["call", "session"] = "call"
     session_names: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 128
     proxy: upstream_proxy.ProxySettings | None = None

@@ -44,7 +44,7 @@ def daemon(world, tmp_path_factory):
         settings["hosts"]["allowed"] += [API, FREE, MISNAMED, PLAIN]
         settings["requests"][API] = {
             "methods": {"GET": True, "POST": True},
-            "paths": ["/", "/hello", "/v1/*", "/upload"],
+            "paths": ["/", "/hello", "/v1/*", "/echo"],
         }
         settings["images"]["dev"] = "any"
 
@@ -251,6 +251,17 @@ async def test_the_server_reads_the_secret_and_the_guest_does_not(agent, place, 
     assert b'"authorization":"' in result.stdout  # the world echoes what it was sent
     assert SECRET.encode() not in result.stdout
     assert sent not in result.stdout
+
+
+async def test_headers_of_the_answer_are_masked_and_no_others(agent, place):
+    result = await run(agent, place, "echo", f"curl -sS -m 10 -D - {USES['bearer']} https://{API}/echo")
+    lines = result.stdout.decode().splitlines()
+    assert lines.count(f"x-echo: Bearer {'*' * len(SECRET)}") == 2
+    assert "x-other: 1" in lines
+    own = await run(
+        agent, place, "own", f"curl -sS -m 10 -D - -H 'Authorization: Bearer their-own' https://{FREE}/echo"
+    )
+    assert own.stdout.decode().count(f"x-echo: Bearer their-own") == 2  # nothing was put in, nothing is masked
 
 
 ASTRAY = {
