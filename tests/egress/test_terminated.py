@@ -261,7 +261,7 @@ async def test_headers_of_the_answer_are_masked_and_no_others(agent, place):
     own = await run(
         agent, place, "own", f"curl -sS -m 10 -D - -H 'Authorization: Bearer their-own' https://{FREE}/echo"
     )
-    assert own.stdout.decode().count(f"x-echo: Bearer their-own") == 2  # nothing was put in, nothing is masked
+    assert own.stdout.decode().count("x-echo: Bearer their-own") == 2  # nothing was put in, nothing is masked
 
 
 ASTRAY = {
