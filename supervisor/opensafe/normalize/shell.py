@@ -27,6 +27,7 @@ MAX_STEPS: Final = 4096
 _CHUNK: Final = 512
 _MAX_READS: Final = 4096  # of a chunk each: what the grammar's scanner looks at, ahead and again
 _FREE_PROGRESS: Final = 64  # reports of 100 steps each, beside one for every 32 bytes
+_MAX_DOCUMENTS: Final = 64  # that are taken out of a text which the grammar does not accept
 
 # One parser for all: parsing holds no state between calls, and the front runs it on one thread.
 _parser: Final = Parser(Language(tree_sitter_bash.language()))
@@ -180,7 +181,7 @@ class _Walk:
         root = tree.root_node
         if root.has_error:
             collector.doubt("the shell grammar does not accept the text")
-            beside = _HERE_DOCUMENT.sub(r" \3", text) if "<<" in text else text
+            beside = _HERE_DOCUMENT.sub(r" \3", text) if 0 < text.count("<<") <= _MAX_DOCUMENTS else text
             if beside != text:
                 self.text(beside, position, via)
         scope = Text(self, source, via, is_bash=is_bash)
