@@ -42,8 +42,9 @@ def log(protocol: str, name: str) -> dict[str, Any]:
         "log_name": name,
         "grpc_service": _helper("log"),
         "transport_api_version": "V3",
+        # What comes in that time is one message: each costs the helper as much as many entries.
         "buffer_flush_interval": "0.1s",
-        "buffer_size_bytes": 4096,
+        "buffer_size_bytes": 32768,
     }
     kind = {"tcp": "TcpGrpcAccessLogConfig", "http": "HttpGrpcAccessLogConfig"}[protocol]
     return typed(f"access_loggers.{protocol}_grpc", f"access_loggers.grpc.v3.{kind}", common_config=common)
