@@ -114,8 +114,8 @@ async def _answer(writer: asyncio.StreamWriter, request: Request, pages: Mapping
     if request.path == "/redirect":
         writer.write(f"HTTP/1.1 302 Found\r\nLocation: {request.query}\r\nContent-Length: 0\r\n\r\n".encode("latin-1"))
     elif request.path == "/echo":
-        told = f"X-Echo: {request.fields.get('authorization', '')}\r\n"
-        writer.write(f"HTTP/1.1 200 OK\r\n{told}X-Other: 1\r\n{told}Content-Length: 0\r\n\r\n".encode("latin-1"))
+        echo = f"X-Echo: {request.fields.get('authorization', '')}\r\n"
+        writer.write(f"HTTP/1.1 200 OK\r\n{echo}X-Other: 1\r\n{echo}Content-Length: 0\r\n\r\n".encode("latin-1"))
     elif request.path.startswith("/bytes/"):
         await _bulk(writer, int(request.path.removeprefix("/bytes/")))
     else:
