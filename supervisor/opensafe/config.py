@@ -137,7 +137,7 @@ class EgressSettings(_Section, frozen=True):
     upstream_ca: str = ""
     credential: Annotated[tuple[CredentialSettings, ...], msgspec.Meta(max_length=32)] = ()
     grants: Literal["call", "session"] = "call"
-    session_names: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 128
+    session_names: Annotated[int, msgspec.Meta(ge=1, le=256)] = 128
     proxy: upstream_proxy.ProxySettings | None = None
 
 

@@ -5,7 +5,7 @@ under the call that was granted it last; that call may have ended. What is known
 and what the calls since then do: a secret that a later call reads is none that an earlier grant may carry out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Final
 
@@ -19,6 +19,10 @@ from .feed import Call, Granted
 
 #: Seccomp profiles under which only our own file helper runs.
 HELPERS: Final = frozenset({"file", "tree"})
+#: Bytes of calls in one message of several. One call alone is less than twice that.
+_BATCH: Final = 128 * 1024
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Grants:
@@ -60,13 +64,22 @@ class Grants:
         for exec_id, call in self._calls.items():
             self._calls[exec_id] = charged(call, connection)
 
-    def told(self, sandbox_id: str) -> Granted:
-        """All of it, for a helper that starts anew."""
-        return Granted(sandbox_id=sandbox_id, calls=self.held, session=self.session)
+    def told(self, sandbox_id: str) -> Iterator[Granted]:
+        """All of it, for a helper that starts anew: each message fits into a packet."""
+        batch: list[Call] = []
+        size = 0
+        for call in self.held:
+            size += len(_encode(call))
+            if batch and size > _BATCH:
+                yield Granted(sandbox_id=sandbox_id, calls=tuple(batch), session=self.session)
+                batch, size = [], len(_encode(call))
+            batch.append(call)
+        if batch or self.session is not None:
+            yield Granted(sandbox_id=sandbox_id, calls=tuple(batch), session=self.session)
 
     def restore(self, told: Granted) -> None:
-        """Know what was told."""
-        self._calls = {call.exec_id: call for call in told.calls}
+        """Know what was told, beside what was before."""
+        self._calls.update((call.exec_id, call) for call in told.calls)
         self.session = told.session
 
     def _see(self, call: Call) -> None:

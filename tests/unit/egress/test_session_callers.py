@@ -115,7 +115,8 @@ def test_a_helper_that_starts_anew_has_what_was_told_and_nothing_else():
     grants.left(one.exec_id)
     for keep in (True, False):
         bench = Bench(callers=Callers(keep=keep), address=ADDRESS)
-        bench.tell(grants.told(SANDBOX))
+        for told in grants.told(SANDBOX):
+            bench.tell(told)
         bench.turn()
         where = bench.watcher._callers.at(ADDRESS)
         assert (where.of(HOST).call is not None) == keep

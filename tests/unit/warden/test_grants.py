@@ -5,7 +5,7 @@ import msgspec
 from opensafe.model.connection import Connection
 from opensafe.model.policy_input import BudgetInput, SessionInput
 from opensafe.model.usage import HostUse, Usage
-from opensafe.warden.feed import Granted
+from opensafe.warden.feed import MAX_PACKET, Granted
 from opensafe.warden.grants import Grants, charged, together
 from tests.unit.monitor.wire import SANDBOX, call
 
@@ -55,11 +55,25 @@ def test_a_later_helper_is_told_the_same_and_nothing_more():
     for each in (one, two):
         grants.expect(each)
         grants.left(each.exec_id)
-    told = msgspec.msgpack.decode(msgspec.msgpack.encode(grants.told(SANDBOX)), type=Granted)
     later = Grants()
-    later.restore(told)
+    for told in grants.told(SANDBOX):
+        later.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Granted))
     assert (later.held, later.session) == (grants.held, grants.session)
     assert all(not one.programs and not one.pid for one in later.held)
+
+
+def test_however_much_there_is_is_told_in_packets_that_the_feed_takes():
+    grants, later, sizes = Grants(), Grants(), []
+    for number in range(256):
+        one = granted(f"{number}.{'x' * 60}.{'y' * 60}.{'z' * 60}.example.com", digest="d" * 4096)
+        grants.expect(one)
+        grants.left(one.exec_id)
+    for told in grants.told(SANDBOX):
+        sizes.append(len(msgspec.msgpack.encode(told)))
+        later.restore(told)
+    assert len(sizes) > 2
+    assert max(sizes) < MAX_PACKET
+    assert later.held == grants.held
 
 
 def test_a_secret_that_any_later_call_reads_is_known_of_the_session():

@@ -321,10 +321,9 @@ class Monitor:
                 self._tell(feed.Left(sandbox_id=sandbox_id, exec_id=exec_id))
         feed_end = self._feed
         if self._keep and feed_end is not None:
-            # All sandboxes' at once are more than the feed holds.
-            told = watched.grants.told(watched.sandbox.sandbox_id)
             with contextlib.suppress(OSError):  # it is gone, which whoever listens to it hears as well
-                await asyncio.get_running_loop().sock_sendall(feed_end, _encode(told))
+                for told in watched.grants.told(watched.sandbox.sandbox_id):  # of all sandboxes, more than it holds
+                    await asyncio.get_running_loop().sock_sendall(feed_end, _encode(told))
 
     def _hand_over(self, watched: _Watched, processes: tuple[tuple[int, int], ...]) -> None:
         told = feed.Watch(
