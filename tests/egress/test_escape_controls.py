@@ -14,6 +14,7 @@ from opensafe.proof.world import World
 ROWS = {
     *("NW-01", "NW-02", "NW-03", "NW-04", "NW-05", "NW-06", "NW-07", "NW-09", "NW-10", "NW-11", "NW-12", "NW-14"),
     *("NW-15", "NW-17", "NW-19", "NW-20", "NW-21", "NW-23", "NW-24", "NW-25", "NW-26", "NW-28", "NW-29", "NW-30"),
+    *("NW-06t", "NW-15t"),  # what ends as LIMIT otherwise, where TLS ends in the gateway
 }
 
 

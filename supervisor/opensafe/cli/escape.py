@@ -73,7 +73,7 @@ async def _run(probes: "Sequence[Probe]", *, only_controls: bool) -> "tuple[Resu
     import tempfile
 
     from opensafe.bench import private
-    from opensafe.proof.escape.policy import Bundles
+    from opensafe.proof.escape.policy import ENDED, Bundles
     from opensafe.proof.escape.stage import Stage
     from opensafe.proof.escape.suite import Suite
     from opensafe.proof.world import World
@@ -86,6 +86,7 @@ async def _run(probes: "Sequence[Probe]", *, only_controls: bool) -> "tuple[Resu
             bundles.activate(traps=True)
             networks = ", ".join(f'"{network}"' for network in world.networks)
             more = f'[egress]\nenabled = true\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]\n'
+            more += f'upstream_ca = "{world.ca_file}"\n[[egress.terminate]]\nname = "{ENDED}"\n'
             roles = {"default": ("developer",)}
             daemon = private.PrivateDaemon("escape", roles, bundle=bundles.place, key=bundles.public, more=more)
             try:

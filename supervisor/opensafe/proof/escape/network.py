@@ -9,6 +9,7 @@ from typing import Final
 
 from opensafe.proof.world import Kind, plan
 
+from .policy import ENDED
 from .probe import Action, Boundary, Evidence, Place, Probe, Scene, Severity
 from .program import BEGIN
 from .stage import SESSION_BYTES
@@ -83,6 +84,11 @@ def _fronted(scene: Scene, evidence: Evidence) -> str:
     return next(
         (f"request for {e.name}" for e in evidence.events if e.kind is Kind.REQUEST and scene.nonce in e.name), ""
     )
+
+
+def _no_twin(scene: Scene, evidence: Evidence) -> str:
+    twin = _said(evidence, f"/hello?twin-{scene.nonce}", Kind.REQUEST)
+    return "" if twin else "no request got through where TLS ends in the gateway"
 
 
 def _odd_ports(scene: Scene, evidence: Evidence) -> str:
@@ -254,7 +260,15 @@ attempt("txt", lambda: udp(gateway(), 53, question(NONCE + ".denied.test", 16)))
 attempt("doh", fetch_tls, "allowed.test", "/dns-query?dns=" + NONCE)
 """,
         breach="the question at the allowed front", attacks=("T1572", "T1071.004"),
-        limit="what is asked inside TLS that is passed through can't be seen; allow no host that resolves for others",
+        limit="what is asked inside TLS that is passed through can't be seen; end it (NW-06t), or allow no such host",
+    ),
+    _network(
+        "NW-06t", "DNS over HTTPS at an allowed host whose TLS ends in the gateway", _doh,
+        """
+attempt("twin", fetch_ended, "/hello?twin-" + NONCE)
+attempt("doh", fetch_ended, "/dns-query?dns=" + NONCE)
+""",
+        breach="the question at the allowed front", attacks=("T1572", "T1071.004"), granted=(ENDED,), missing=_no_twin,
     ),
     _network(
         "NW-07", "IPv6: global, by name, mapped, multicast", _six,
@@ -340,7 +354,15 @@ attempt("connect", tunnel)
 attempt("fronted", lambda: tls(front(), "allowed.test", data=request(NONCE + ".denied.test")))
 """,
         breach="the request for the other name", attacks=("T1090.004",),
-        limit="inside TLS that is passed through the request can't be seen",
+        limit="inside TLS that is passed through the request can't be seen; end it (NW-15t)",
+    ),
+    _network(
+        "NW-15t", "the same fronting at a host whose TLS ends in the gateway", _fronted,
+        """
+attempt("twin", fetch_ended, "/hello?twin-" + NONCE)
+attempt("fronted", fetch_ended, "/hello", NONCE + ".denied.test")
+""",
+        breach="the request for the other name", attacks=("T1090.004",), granted=(ENDED,), missing=_no_twin,
     ),
     _network(
         "NW-17", "odd ports of an allowed name: CONNECT, Host, straight", _odd_ports,

@@ -10,6 +10,9 @@ from opensafe.proof.signed import SignedBundles
 #: Hosts that the site allows. Those of *.trap.test have whatever address their name spells.
 KEPT: Final = ("allowed.test", "git.test", "pypi.test")
 TRAPS: Final = "*.trap.test"
+#: TLS of this one ends in the gateway, and of its pages these may be asked for.
+ENDED: Final = "ended.allowed.test"
+ENDED_PAGES: Final = ("/hello",)
 _OPENED_BLOCKS: Final = 10_000
 
 
@@ -28,6 +31,7 @@ class Bundles(SignedBundles):
         return manifest.revision
 
     def _open(self, settings: dict[str, Any], traps: bool) -> None:
-        settings["hosts"]["allowed"] = [*KEPT, *([TRAPS] if traps else [])]
+        settings["hosts"]["allowed"] = [*KEPT, ENDED, *([TRAPS] if traps else [])]
+        settings["requests"][ENDED] = {"methods": {"GET": True}, "paths": [*ENDED_PAGES]}
         # A probe is refused more often than honest work is; what is asked here is whether any of it gets out.
         settings["ceilings"]["blocks_in_ten_minutes"] = _OPENED_BLOCKS

@@ -97,7 +97,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     beginning says enough. limit: why it gets out by design; "" where it must not.
     """
 
-    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{2}-\d{2}$")]
+    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{2}-\d{2}[a-z]?$")]
     boundary: Boundary
     title: str
     severity: Severity

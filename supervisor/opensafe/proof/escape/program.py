@@ -10,6 +10,7 @@ from typing import Final
 
 from opensafe.proof.world import plan
 
+from .policy import ENDED
 from .probe import Probe, Scene
 
 BEGIN: Final = "/hello?begin-"
@@ -90,6 +91,9 @@ def fetch(name, path="/hello", port=80):
 def fetch_tls(name, path="/hello"):
     return tls(resolve(name), name, data=request(name, path))
 
+def fetch_ended(path, host=ENDED):
+    return tls(front(), ENDED, data=request(host, path))
+
 def resolve(name):
     return socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
 
@@ -133,6 +137,7 @@ def build(probe: Probe, scene: Scene) -> bytes:
         "ALLOWED": plan.ALLOWED,
         "RESOLVER": plan.RESOLVER,
         "METADATA": plan.METADATA,
+        "ENDED": ENDED,
         "SINK_LABEL": plan.spell(scene.sink),
         "PRIVATE_LABEL": plan.spell(scene.private)[3:],
     }
