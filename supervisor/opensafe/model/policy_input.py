@@ -84,12 +84,16 @@ class BudgetInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The sandbox the call is for, or (kind `sandbox`) the one asked for. profile: its seccomp profile by default."""
+    """The sandbox the call is for, or (kind `sandbox`) the one asked for. profile: its seccomp profile by default.
+
+    network: the network profile that is asked for; "" for a call, and in records older than the field.
+    """
 
     id: str = ""
     template: str = "base"
     profile: str = "default"
     image_digest: str = ""
+    network: str = ""
     workspace: str = "/workspace"
     limits: SandboxLimits | None = None
 
