@@ -23,12 +23,8 @@ _RECEIVE_BUFFER = 16 << 20
 _SYN, _ACK = 0x02, 0x10
 
 
-@contextlib.contextmanager
-def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None, **settings):
-    """A daemon whose policy allows these names, whose uplink is a /30 that no other test's has.
-
-    more: changes the settings of its bundle further.
-    """
+def site(directory, allowed, more=lambda _: None, number=1):
+    """A bundle that allows these names, and the file of its key. more: changes its settings further."""
 
     def change(data):
         data["hosts"]["allowed"] += allowed
@@ -36,7 +32,13 @@ def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None
         data["ceilings"]["blocks_in_ten_minutes"] = 10_000  # a guest here is refused more often than honest work is
         more(data)
 
-    bundle, key = site_bundle(directory, change=change)
+    return site_bundle(directory, number=number, change=change)
+
+
+@contextlib.contextmanager
+def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None, **settings):
+    """A daemon whose bundle is such a `site`. uplink: a /30 that no other test's has."""
+    bundle, key = site(directory, allowed, more)
     networks = ", ".join(f'"{one}"' for one in world.networks)
     egress = f'enabled = true\nuplink = "{uplink}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
     with running(egress=egress, bundle=bundle, key=key, staffed=True, **settings) as daemon:
