@@ -111,7 +111,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         if self.allowed:
             return ""
         hit = self.hits[0]
-        return " ".join(f"{hit.id}: {hit.reason} ({hit.value}). {hit.remedy}".split())[:_TEXT_MAX]
+        value = "" if hit.value in hit.reason else f" ({hit.value})"
+        return " ".join(f"{hit.id}: {hit.reason}{value}. {hit.remedy}".split())[:_TEXT_MAX]
 
 
 class _RefusedError(Exception):

@@ -151,6 +151,12 @@ def test_what_the_site_denies_is_refused_though_granted(bench):
     assert bench.told[-1].rules == ("egress.domain.allowlist",)
 
 
+def test_the_client_reads_a_value_once(bench):
+    why = bench.ask("evil.example.com").why
+    assert why.startswith("egress.domain.allowlist: evil.example.com is not an allowed domain. ")
+    assert "(" in bench.ask(port=22).why  # here the reason does not hold the value as it is
+
+
 @pytest.mark.parametrize("changes", [{"port": 22}, {"port": None}, {"sni": "flask.readthedocs.io"}, {"layer": "quic"}])
 def test_other_ports_names_and_layers_are_refused(bench, changes):
     assert not bench.ask(**changes).allowed
