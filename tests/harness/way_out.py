@@ -177,6 +177,7 @@ class Tried:
 
     async def round(self, wanted):
         """Wait until each of these was tried twice from now on: then one whole turn of a guest's lies within."""
+        self.read()
         before = dict(self.counts)
         await self.until(lambda: all(self.counts.get(one, 0) >= before.get(one, 0) + 2 for one in wanted))
 
