@@ -143,7 +143,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         source = (peer.address, peer.port_value)
         if not peer.address or not peer.port_value:
             return "egress: the source is not known.", Found()
-        put, sni = Found(), attributes.tls_session.sni
+        put, sni = Found(), attributes.tls_session.sni.decode("ascii", "backslashreplace")
         inside = attributes.context_extensions.get("opensafe") == TERMINATED
         if attributes.request.HasField("http"):
             question, wrong, put = self._http(source[0], attributes.request.http, sni if inside else "")
@@ -151,13 +151,13 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
             question, wrong = _tls(source[0], sni)
         call = self._call_at(source[0], question.name)
         question = self._accounting.charged(question, call)
-        answer = self._judge.judge(question)
-        why = answer.why or "egress: refused by policy."
-        if answer.allowed:
+
+        def bar(answer: Answer) -> str:
             why = wrong or self._accounting.over(call, asked=1) or _nameless(answer) or self._crowded(answer, question)
             if answer.name in self._terminated and question.layer == "tls" and sni != answer.name:
                 why = f"egress.sni.mismatch.deny: SNI {sni[:64]!r}. Send it as {answer.name}."  # another chain's
-        if not why:
+            if why:
+                return why
             try:
                 start_ns = attributes.request.time.ToNanoseconds()
                 if inside:
@@ -165,12 +165,15 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
                 else:
                     self._connections.enter(source, question, answer, call, start_ns)
             except (Conflict, LimitExceeded) as full:
-                why = f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
-        if why:
+                return f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
+            return ""
+
+        answer = self._judge.judge(question, bar)
+        if not answer.allowed:
             self._accounting.refused(answer.sandbox_id, answer.name)
-        else:
-            self._accounting.allowed(answer.sandbox_id, answer.name, call)
-        return why, put
+            return answer.why or "egress: refused by policy.", put
+        self._accounting.allowed(answer.sandbox_id, answer.name, call)
+        return "", put
 
     def _crowded(self, answer: Answer, question: Question) -> str:
         if self._failures is None or question.layer != "tls":

@@ -20,7 +20,7 @@ from opensafe.model.traffic import OpenConnection
 from opensafe.warden.feed import Call
 
 from .accounting import Accounting
-from .judge import Answer, Question
+from .judge import Answer, Bar, Question, unbarred
 
 #: Open connections of one sandbox.
 MOST: Final = 512
@@ -39,10 +39,10 @@ Cut = Callable[[str, int], Awaitable[None]]
 
 
 class Judge(Protocol):
-    """Who decides (judge.EgressJudge). Never raises."""
+    """Who decides (judge.EgressJudge)."""
 
-    def judge(self, question: Question) -> Answer:
-        """The verdict; anything but an allow means no."""
+    def judge(self, question: Question, bar: Bar = unbarred) -> Answer:
+        """The verdict; anything but an allow means no. Raises nothing but what `bar` raises."""
 
 
 class Open(msgspec.Struct, kw_only=True, eq=False):

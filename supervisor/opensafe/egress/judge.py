@@ -115,6 +115,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(f"{hit.id}: {hit.reason}{value}. {hit.remedy}".split())[:_TEXT_MAX]
 
 
+#: What else stands in the way of what policy allows, as "rule: reason"; "" where nothing does.
+Bar = Callable[[Answer], str]
+
+
+def unbarred(_answer: Answer) -> str:
+    """Policy alone decides."""
+    return ""
+
+
 class _RefusedError(Exception):
     """Refused before policy could be asked: rule, reason, value and remedy."""
 
@@ -155,13 +164,12 @@ class EgressJudge:
         """Judge by this policy from now on."""
         self._loaded = loaded
 
-    def judge(self, question: Question) -> Answer:
-        """The verdict. Never raises."""
+    def judge(self, question: Question, bar: Bar = unbarred) -> Answer:
+        """The verdict, on record as it is after `bar`, which hears of what policy allows. Raises what that raises."""
         where = self._callers.at(question.source)
         verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
         where = where.of(verdict.name) if where is not None else None
-        self._record(question, where, verdict)
-        return Answer(
+        answer = Answer(
             allowed=verdict.allowed,
             name=verdict.name,
             exec_id=where.call.exec_id if where is not None and where.call is not None else "",
@@ -170,6 +178,13 @@ class EgressJudge:
             rules=verdict.rules,
             holder=where.holder if where is not None else "",
         )
+        if answer.allowed and (why := bar(answer)):
+            rule, _, reason = why.partition(": ")
+            hit = _refusal(rule if "." in rule else _DENY, reason, question.name, "")
+            verdict = Verdict(allowed=False, name=verdict.name, hits=(hit,))
+            answer = msgspec.structs.replace(answer, allowed=False, why=why, rules=verdict.rules)
+        self._record(question, where, verdict)
+        return answer
 
     def weigh(self, engine: Engine | None, question: Question, where: Where | None) -> Verdict:
         """What this policy says of a question from there, which nobody is told. Never raises."""

@@ -20,7 +20,7 @@ NAME = "opensafe-credential-hub"
 def inside(host, sni=API, **fields):
     request = http(host, **fields)
     request.attributes.context_extensions["opensafe"] = "terminated"
-    request.attributes.tls_session.sni = sni
+    request.attributes.tls_session.sni = sni.encode()
     return request
 
 
