@@ -19,7 +19,7 @@ from opensafe.egress.accounting import Accounting
 from opensafe.egress.authz import Authorizer
 from opensafe.egress.callers import Callers, Where
 from opensafe.egress.connections import Connections
-from opensafe.egress.credentials import Credentials
+from opensafe.egress.credentials import Credentials, hide_memory
 from opensafe.egress.delivery import Delivery
 from opensafe.egress.dns import Responder
 from opensafe.egress.endpoints import Endpoints
@@ -56,6 +56,7 @@ class Doors:
         self._judge = EgressJudge(
             self.callers,
             Reports(self._delivery.add),
+            behind=self._delivery.behind,
             terminated=self._terminated,
             proxy=settings.proxy.host if settings.proxy is not None else "",
         )
@@ -72,6 +73,8 @@ class Doors:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Unavailable: the warden is gone."""
+        if self._settings.credential:
+            hide_memory()
         opened, (udp, tcp, own, listed) = await self._warden.open_gateway()
         networks = [ipaddress.IPv4Network(one) for one in opened.networks]
         responder = Responder(

@@ -7,6 +7,7 @@ anything, but shows a program that sends its credentials astray.
 
 import base64
 import binascii
+import ctypes
 import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
@@ -18,8 +19,16 @@ from opensafe.model.termination import PLACEHOLDER, Credential
 
 #: What the rules are told.
 PUT, MISPLACED = "put", "misplaced"
+_PR_SET_DUMPABLE: Final = 4
 #: RFC 9110, 11.1: a scheme, blanks, and what it takes.
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9._-]{0,31}) +(?P<rest>[^ ,]+)", re.ASCII)
+
+
+def hide_memory() -> None:
+    """Close this process to others of its user, who could read its memory (prctl(2)). Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE)")
 
 
 class Found(msgspec.Struct, frozen=True):
