@@ -136,6 +136,10 @@ def _nothing(_session_id: str) -> Mapping[str, int]:
     return {}
 
 
+def _in_time() -> bool:
+    return False
+
+
 class EgressJudge:
     """Asks the policy that was given last; without one, nothing is allowed."""
 
@@ -145,19 +149,21 @@ class EgressJudge:
         reports: Reports,
         *,
         used: Callable[[str], Mapping[str, int]] = _nothing,
+        behind: Callable[[], bool] = _in_time,
         terminated: Collection[str] = (),
         proxy: str = "",
     ) -> None:
         """used: what a session has used beside its call's budget and the question's own figures, under budget keys.
 
-        terminated: hosts to which TLS ends in the gateway. proxy: the site's own, through which all goes and which no
-        guest may name.
+        behind: whether what is let out could not be put on record now. terminated: hosts to which TLS ends in the
+        gateway. proxy: the site's own, through which all goes and which no guest may name.
         """
         self._proxy = canonical_name(proxy) or proxy
         self._terminated = frozenset(terminated)
         self._callers = callers
         self._reports = reports
         self._used = used
+        self._behind = behind
         self._loaded: Loaded | None = None
 
     def lead(self, loaded: Loaded | None) -> None:
@@ -167,7 +173,11 @@ class EgressJudge:
     def judge(self, question: Question, bar: Bar = unbarred) -> Answer:
         """The verdict, on record as it is after `bar`, which hears of what policy allows. Raises what that raises."""
         where = self._callers.at(question.source)
-        verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
+        if self._behind() and not question.again:
+            hit = _refusal(_DENY, "records wait to be written", question.name, "Try again later.")
+            verdict = Verdict(allowed=False, name="", hits=(hit,))
+        else:
+            verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
         where = where.of(verdict.name) if where is not None else None
         answer = Answer(
             allowed=verdict.allowed,

@@ -300,3 +300,15 @@ def test_the_sites_own_proxy_is_refused_whatever_policy_allows(loaded, changes):
     assert bench.ask(
         "flask.readthedocs.io", **changes | ({"authority": "flask.readthedocs.io"} if "authority" in changes else {})
     ).allowed
+
+
+def test_nothing_is_let_out_that_could_not_be_put_on_record_and_what_is_open_goes_on(loaded):
+    behind = [True]
+    bench = Bench(loaded, behind=lambda: behind[0])
+    bench.start()
+    assert "records wait" in bench.ask().why
+    assert not bench.ask(**DNS).allowed
+    assert [one.state for one in bench.told] == ["refused"] * 2
+    assert bench.ask(again=True).allowed
+    behind[0] = False
+    assert bench.ask().allowed
