@@ -135,6 +135,11 @@ async def test_requests_trusts_it(agent):
     await agent.delete_sandbox(place[1])
 
 
+async def test_git_trusts_it(agent, place):
+    result = await run(agent, place, "clone", f"git clone https://{FREE}/project.git project")
+    assert result.outcome.exit_code == 0, result.stderr
+
+
 async def test_what_is_not_terminated_stays_end_to_end(agent, place, world):
     await write(agent, place, "world.pem", world.ca_pem.decode())
     seen = await run(agent, place, "through", f"curl -sSv -m 10 --cacert world.pem https://{PLAIN}/hello")
