@@ -6,8 +6,6 @@ as open in the same one. What is in a check came from a guest: what is not well-
 record, and refused whatever the verdict is.
 """
 
-import contextlib
-import ipaddress
 import os
 import pathlib
 import re
@@ -237,9 +235,6 @@ def _wrong(host: str, parsed: bool, ports: tuple[int, int], path: str, method: s
 
 
 def _literal(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        ipaddress.ip_address(host.strip("[]"))
-        return True
     return bool(_NUMBER.fullmatch(host.partition(":")[0]))
 
 
