@@ -56,6 +56,7 @@ class Doors:
         self._judge = EgressJudge(
             self.callers,
             Reports(self._delivery.add),
+            behind=self._delivery.behind,
             terminated=self._terminated,
             proxy=settings.proxy.host if settings.proxy is not None else "",
         )
