@@ -119,7 +119,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         try:
             request = external_auth_pb2.CheckRequest.FromString(message)
             http = request.attributes.request.HasField("http")
-            why, put = (_LATE, put) if waited_s > _LATE_S else self._check(request)
+            why, put = self._check(request, late=waited_s > _LATE_S)
         except Exception:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
             _log.exception("a check failed")
             why = "egress: the request could not be judged. Report it to the operator."
@@ -134,7 +134,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         await self._log.follow(messages)
         return als_pb2.StreamAccessLogsResponse()
 
-    def _check(self, request: external_auth_pb2.CheckRequest) -> tuple[str, Found]:
+    def _check(self, request: external_auth_pb2.CheckRequest, *, late: bool) -> tuple[str, Found]:
         """Why it is refused, or "" and what is put into it."""
         attributes = request.attributes
         peer = attributes.source.address.socket_address
@@ -147,6 +147,9 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
             question, wrong, put = self._http(source[0], attributes.request.http, sni if inside else "")
         else:
             question, wrong = _tls(source[0], sni)
+        if late:
+            self._judge.refuse(question, _LATE)
+            return _LATE, Found()
         call = self._call_at(source[0], question.name)
         question = self._accounting.charged(question, call)
 

@@ -44,6 +44,9 @@ class Judge(Protocol):
     def judge(self, question: Question, bar: Bar = unbarred) -> Answer:
         """The verdict; anything but an allow means no. Raises nothing but what `bar` raises."""
 
+    def refuse(self, question: Question, why: str) -> None:
+        """Put on record what is refused before policy is asked. Never raises."""
+
 
 class Open(msgspec.Struct, kw_only=True, eq=False):
     """One connection, or an HTTP request on one. start_ns: by Envoy's clock, 0 until known. sent, received: bytes.

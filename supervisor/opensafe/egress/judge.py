@@ -189,12 +189,14 @@ class EgressJudge:
             holder=where.holder if where is not None else "",
         )
         if answer.allowed and (why := bar(answer)):
-            rule, _, reason = why.partition(": ")
-            hit = _refusal(rule if "." in rule else _DENY, reason, question.name, "")
-            verdict = Verdict(allowed=False, name=verdict.name, hits=(hit,))
+            verdict = _barred(why, question, verdict.name)
             answer = msgspec.structs.replace(answer, allowed=False, why=why, rules=verdict.rules)
         self._record(question, where, verdict)
         return answer
+
+    def refuse(self, question: Question, why: str) -> None:
+        """Put on record what is refused before policy is asked. why: as a Bar has it."""
+        self._record(question, self._callers.at(question.source), _barred(why, question, ""))
 
     def weigh(self, engine: Engine | None, question: Question, where: Where | None) -> Verdict:
         """What this policy says of a question from there, which nobody is told. Never raises."""
@@ -318,6 +320,12 @@ def _host(question: Question, tables: ClassTables) -> HostFact:
         remedy = "Name one host, without user, path or another port."
         raise _RefusedError(_DENY, "this can't be read as exactly one host", repr(name[:100]), remedy)
     return msgspec.structs.replace(host, port=question.port)
+
+
+def _barred(why: str, question: Question, name: str) -> Verdict:
+    rule, _, reason = why.partition(": ")
+    hit = _refusal(rule if "." in rule else _DENY, reason, question.name, "")
+    return Verdict(allowed=False, name=name, hits=(hit,))
 
 
 def _address(text: str, tables: ClassTables) -> HostFact:

@@ -154,10 +154,13 @@ class Splice:
         except OSError:
             return False
         name = self._endpoints.meant(pair)
-        if not name or not self._rate.take(source[0]):
+        if not name:
+            return False
+        question = Question(layer="tcp", source=source[0], name=name, port=pair[1])
+        if not self._rate.take(source[0]):
+            self._judge.refuse(question, f"egress: more than {_RATE} connections a second to listed endpoints.")
             return False
         call = self._call_at(source[0], name)
-        question = Question(layer="tcp", source=source[0], name=name, port=pair[1])
         question = self._accounting.charged(question, call)
         one = _Carried(self, guest, name, pair[1])
 

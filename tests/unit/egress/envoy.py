@@ -43,11 +43,15 @@ class Policy:
     def __init__(self, *names):
         self.names = set(names)
         self.asked = []
+        self.refused = []
         self.bytes_ceiling = self.requests_ceiling = 1 << 40
         self.methods = {"GET", "POST"}
         self.exec_id = "exec-1"
         self.broken = False
         self.gullible = False
+
+    def refuse(self, question, why):
+        self.refused.append((question, why))
 
     def judge(self, question, bar=unbarred):
         self.asked.append(question)

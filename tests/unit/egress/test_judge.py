@@ -312,3 +312,13 @@ def test_nothing_is_let_out_that_could_not_be_put_on_record_and_what_is_open_goe
     assert bench.ask(again=True).allowed
     behind[0] = False
     assert bench.ask().allowed
+
+
+def test_what_is_refused_unasked_is_on_record_under_its_call(bench):
+    question = Question(source=ADDRESS, layer="tcp", name="db.test", port=5432)
+    bench.judge.refuse(question, "egress: too many.")
+    bench.judge.refuse(question, "egress.requests.budget: too many.")
+    assert [(one.state, one.name, one.rules, one.reason, one.call_id) for one in bench.told] == [
+        ("refused", "db.test", ("default.deny",), "too many.", "c"),
+        ("refused", "db.test", ("egress.requests.budget",), "too many.", "c"),
+    ]
