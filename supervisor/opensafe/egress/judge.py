@@ -179,6 +179,7 @@ class EgressJudge:
         else:
             verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
         where = where.of(verdict.name) if where is not None else None
+        judged_us = now_us()  # before it begins, as its end says
         answer = Answer(
             allowed=verdict.allowed,
             name=verdict.name,
@@ -191,12 +192,12 @@ class EgressJudge:
         if answer.allowed and (why := bar(answer)):
             verdict = _barred(why, question, verdict.name)
             answer = msgspec.structs.replace(answer, allowed=False, why=why, rules=verdict.rules)
-        self._record(question, where, verdict)
+        self._record(question, where, verdict, judged_us)
         return answer
 
     def refuse(self, question: Question, why: str) -> None:
         """Put on record what is refused before policy is asked. why: as a Bar has it."""
-        self._record(question, self._callers.at(question.source), _barred(why, question, ""))
+        self._record(question, self._callers.at(question.source), _barred(why, question, ""), now_us())
 
     def weigh(self, engine: Engine | None, question: Question, where: Where | None) -> Verdict:
         """What this policy says of a question from there, which nobody is told. Never raises."""
@@ -286,12 +287,12 @@ class EgressJudge:
             hosts=call.budget.hosts,
         )
 
-    def _record(self, question: Question, where: Where | None, verdict: Verdict) -> None:
+    def _record(self, question: Question, where: Where | None, verdict: Verdict, time_us: int) -> None:
         if verdict.allowed and question.again:
             return
         call = where.call if where is not None else None
         connection = Connection(
-            time_us=now_us(),
+            time_us=time_us,
             state="allowed" if verdict.allowed else "refused",
             sandbox_id=where.sandbox_id if where is not None else "",
             exec_id=call.exec_id if call is not None else "",

@@ -86,3 +86,9 @@ async def test_a_request_beyond_a_sessions_limit_is_on_record_as_refused(envoy, 
     envoy.calls[GUEST] = msgspec.structs.replace(bench.call, budget=BudgetInput(limits={"requests": 0}))
     assert (await envoy.tls(HOST)).status.code == DENIED
     assert [(told.state, told.rules) for told in bench.told] == [("refused", ("egress.requests.budget",))]
+
+
+async def test_a_connection_begins_when_it_was_allowed_and_not_before(envoy, bench):
+    """Its trace finds what was allowed by that."""
+    await envoy.tls(HOST)
+    assert bench.told[0].time_us <= envoy.connections.snapshot()[0].since_us
