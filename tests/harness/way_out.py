@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 
+from opensafe.client import collect
 from opensafe.errors import NotFound, Unavailable
 from opensafe.proof.world import links
 from opensafe.proof.world.events import DATA_MAX, dissect
@@ -80,6 +81,15 @@ class Place:
             done = await self.agent.run_call(self.session, self.sandbox, call_id, "Bash", {"command": command})
             if "for itself" not in done.outcome.detail:
                 return done
+
+    async def held(self, command, happened):
+        """One call to its end, which it comes to once something has `happened`."""
+        asked = {"command": f"{command}; cat"}
+        call = self.agent.call(self.session, self.sandbox, self.name(), "Bash", asked, interactive=True)
+        ending = asyncio.create_task(collect(call, 1 << 16))
+        await happened()
+        await call.close_stdin()
+        return await ending
 
     def call(self, command):
         """One call's events as they come."""

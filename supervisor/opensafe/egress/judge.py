@@ -22,6 +22,7 @@ from opensafe.policy.reload import Loaded
 from opensafe.warden.feed import Call
 
 from .callers import GRANTED, Callers, Where
+from .names import Asked, measure
 from .reports import Reports
 
 ENTRYPOINT: Final = "gate/egress"
@@ -152,12 +153,15 @@ class EgressJudge:
         behind: Callable[[], bool] = _in_time,
         terminated: Collection[str] = (),
         proxy: str = "",
+        asked: Asked | None = None,
     ) -> None:
         """used: what a session has used beside its call's budget and the question's own figures, under budget keys.
 
         behind: whether what is let out could not be put on record now. terminated: hosts to which TLS ends in the
-        gateway. proxy: the site's own, through which all goes and which no guest may name.
+        gateway. proxy: the site's own, through which all goes and which no guest may name. asked: the names that each
+        session has asked for so far, in whichever layer.
         """
+        self._asked = asked or Asked()
         self._proxy = canonical_name(proxy) or proxy
         self._terminated = frozenset(terminated)
         self._callers = callers
@@ -261,10 +265,14 @@ class EgressJudge:
                 host_requests=question.host_requests,
                 host_sent=question.host_sent,
                 host_received=question.host_received,
-                label=question.label,
+                label=question.label or self._carried(session.id, host.name),
             ),
         )
         return engine.evaluate(ENTRYPOINT, asked)
+
+    def _carried(self, session_id: str, name: str) -> dict[str, int]:
+        """What a name can carry that was not asked for first: Envoy's resolver will ask for it."""
+        return measure(name) | {"names": self._asked.count(session_id, name)}
 
     def _budget(self, call: Call, question: Question) -> BudgetInput:
         """What the decision saw or what was counted here, whichever is more. The rules add this connection's bytes.

@@ -322,3 +322,13 @@ def test_what_is_refused_unasked_is_on_record_under_its_call(bench):
         ("refused", "db.test", ("default.deny",), "too many.", "c"),
         ("refused", "db.test", ("egress.requests.budget",), "too many.", "c"),
     ]
+
+
+def test_NW05_a_name_that_was_not_asked_for_is_weighed_as_one_that_was(bench):
+    """Envoy's resolver would ask for it: data can leave in it all the same."""
+    assert bench.ask("flask.readthedocs.io").allowed
+    assert bench.ask(f"{'x' * 50}.readthedocs.io").rules == ("egress.dns.label.deny",)
+    answers = [bench.ask(f"n{number}.readthedocs.io") for number in range(100)]
+    assert [one.allowed for one in answers] == [True] * 98 + [False] * 2  # of a hundred, the two above were the first
+    assert answers[-1].rules == ("egress.dns.label.deny",)
+    assert bench.ask(HOST).allowed
