@@ -23,6 +23,8 @@ _OTHERS: Final = {1: "icmp", 58: "icmpv6"}
 _SYN: Final = 2
 #: Multicast and addresses of one link (RFC 4291, section 2.4).
 _NEIGHBOURS: Final = ("ff02:", "fe80:")
+#: ICMPv6, also behind the option by which routers hear of groups (RFC 3810).
+_FINDS: Final = ("icmpv6", "0")
 
 
 class Kind(enum.StrEnum):
@@ -92,11 +94,11 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     def tells(self) -> bool:
         """Whether it opens something or carries a byte.
 
-        What remains kernels send by themselves: ends and acknowledgements of TCP, the search for neighbours.
+        What remains kernels send by themselves: ends and acknowledgements of TCP, the search for neighbours and groups.
         """
         if self.protocol == "tcp" and self.port:
             return bool(self.flags & _SYN) or _carried(self.head) > 0
-        return self.protocol != "arp" and not (self.protocol == "icmpv6" and self.target.startswith(_NEIGHBOURS))
+        return self.protocol != "arp" and not (self.protocol in _FINDS and self.target.startswith(_NEIGHBOURS))
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
