@@ -4,14 +4,11 @@ import asyncio
 import contextlib
 
 import pytest
-import pytest_asyncio
 
 from opensafe.client import Limits
-from opensafe.proof.world.world import World
 from tests.harness.daemon import running, signal_process
 from tests.harness.policy import site_bundle
-
-from .test_way_out import recorded
+from tests.harness.way_out import recorded
 
 #: The world is read by a task of this loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,12 +34,6 @@ for size in map(int, sys.argv[2:]):
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def daemon(world, tmp_path_factory):
     def change(settings):
@@ -50,9 +41,7 @@ def daemon(world, tmp_path_factory):
         settings["ceilings"]["hosts"] = {"pypi.test": {"ingress_bytes": 2 * MB}, "git.test": {"requests": 3}}
 
     bundle, key = site_bundle(tmp_path_factory.mktemp("site"), change=change)
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
-    with running(egress=egress, bundle=bundle, key=key, staffed=True) as started:
+    with running(egress=world.egress(UPLINK), bundle=bundle, key=key, staffed=True) as started:
         yield started
 
 

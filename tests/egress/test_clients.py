@@ -8,7 +8,7 @@ import shlex
 import pytest
 import pytest_asyncio
 
-from opensafe.proof.world import Kind, World
+from opensafe.proof.world import Kind
 from tests.harness.way_out import ALLOWED, Place, daemon_before
 
 #: The world is read by a task of this loop.
@@ -102,12 +102,6 @@ HTTP2_CLIENTS = {
 }
 WEBSOCKET_CLIENT = "python3 by_websocket.py"
 EVERY_CLIENT = [*CLIENTS.values(), *HTTP2_CLIENTS.values(), WEBSOCKET_CLIENT]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 
 import pytest
-import pytest_asyncio
 
 from opensafe.client import Stdout
-from opensafe.proof.world import Kind, World
+from opensafe.proof.world import Kind
 from tests.harness.way_out import Place, daemon_before, site
 
 #: The world is read by a task of this loop.
@@ -46,12 +45,6 @@ def hold(name):
 for url in sys.argv[1:]:
     threading.Thread(target=hold, args=(urllib.parse.urlsplit(url).hostname,)).start()
 """
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

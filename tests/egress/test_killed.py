@@ -12,10 +12,9 @@ import shutil
 import sys
 
 import pytest
-import pytest_asyncio
 
 from opensafe.errors import OpenSafeError, Unavailable
-from opensafe.proof.world import Kind, World, plan
+from opensafe.proof.world import Kind, plan
 from tests.harness.daemon import Daemon, signal_process
 from tests.harness.way_out import Passing, Place, Tried, daemon_before, in_its_place, nothing_open
 
@@ -117,12 +116,6 @@ REACHED = {("tcp", plan.ALLOWED, 80), ("tcp", plan.ALLOWED, 443)}
 OPEN = {*REACHED, ("udp", plan.RESOLVER, 53)}
 #: Nobody waits any more for an answer that came.
 UNANSWERED = {("icmp", plan.RESOLVER, 0)}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,9 @@ from opensafe.policy.manifest import CONFIG
 from opensafe.proof.signed import SignedBundles
 from opensafe.proof.world import plan, postgres
 from opensafe.proof.world.events import Kind
-from opensafe.proof.world.world import World
 from tests.harness.daemon import running, signal_process
 from tests.harness.policy import site_bundle
-from tests.harness.way_out import Place
+from tests.harness.way_out import Place, recorded_all
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -75,12 +74,6 @@ while True:
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 class Site(SignedBundles):
     """Bundles of this checkout with names of the world and endpoints of them."""
 
@@ -107,9 +100,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def daemon(world, site):
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
-    with running(egress=egress, bundle=site.place, key=site.public, staffed=True) as made:
+    with running(egress=world.egress(UPLINK), bundle=site.place, key=site.public, staffed=True) as made:
         yield made
 
 
@@ -152,22 +143,9 @@ def seen(world, before, address):
     return [event for event in world.log[before:] if event.target.startswith(f"{address}:")]
 
 
-async def recorded(daemon, **fields):
-    """The last record with these fields, of a tuple one of its values, when it is there."""
-    wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-
-    def found():
-        return [one for one in records(daemon) if all(one[name] in values for name, values in wanted.items())]
-
-    async with asyncio.timeout(10):
-        while not (told := found()):  # noqa: ASYNC110 - the log tells nobody
-            await asyncio.sleep(0.05)
-    return told[-1]
-
-
-def records(daemon):
-    lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
-    return [json.loads(line) for line in lines if '"kind":"connection"' in line]
+async def latest(daemon, **fields):
+    """The last record of a connection with these fields, when it is there."""
+    return (await recorded_all(daemon, **fields))[-1]
 
 
 async def test_a_server_that_speaks_first_is_heard_and_the_record_joins_call_and_bytes(daemon, place, world):
@@ -176,9 +154,9 @@ async def test_a_server_that_speaks_first_is_heard_and_the_record_joins_call_and
     assert done.stdout.decode().split("\n")[0] == plan.BANNER_TEXT.decode().strip(), done.stderr
     accepted = [one for one in seen(world, before, "198.51.100.30") if one.kind is Kind.ACCEPT]
     assert BANNER in {one.target for one in accepted}
-    allowed = await recorded(daemon, sandbox_id=place.sandbox, layer="tcp", state="allowed")
+    allowed = await latest(daemon, sandbox_id=place.sandbox, layer="tcp", state="allowed")
     assert (allowed["name"], allowed["port"], allowed["rules"]) == (DATABASE, plan.BANNER, ["egress.domain.allow"])
-    end = await recorded(
+    end = await latest(
         daemon, sandbox_id=place.sandbox, layer="tcp", decision_id=allowed["decision_id"], state=("ended", "cut")
     )
     assert (end["address"], end["sent"], end["received"]) == ("198.51.100.30", 0, len(plan.BANNER_TEXT))
@@ -216,7 +194,7 @@ async def test_NW_05_a_name_that_is_not_granted_does_not_exist_and_its_address_l
         assert done.stdout.split() == [b"gaierror", b"ConnectionResetError", b"gaierror"], done.stderr
     assert not any(event.name in (QUIET, "denied.test") for event in world.log[before:])
     assert seen(world, before, "198.51.100.40") == seen(world, before, plan.DENIED) == []
-    refused = await recorded(daemon, sandbox_id=place.sandbox, layer="tcp", state="refused")
+    refused = await latest(daemon, sandbox_id=place.sandbox, layer="tcp", state="refused")
     assert (refused["name"], refused["port"], refused["rules"]) == (QUIET, plan.BANNER, ["egress.domain.allowlist"])
     done = await place.run(f"{granted(QUIET)} {command}")  # the control
     assert done.stdout.decode().split("\n")[:2] == [plan.BANNER_TEXT.decode().strip()] * 2
@@ -229,7 +207,7 @@ async def test_NW_12_a_listed_name_that_leads_to_a_private_address_is_not_dialle
     assert done.stdout.split() == [b"ConnectionResetError"]
     assert any(event.name == PRIVATE for event in world.log[before:])  # it was asked for, and answered
     assert seen(world, before, plan.PRIVATE) == []
-    refused = await recorded(daemon, layer="dns", name=PRIVATE, state="refused")
+    refused = await latest(daemon, layer="dns", name=PRIVATE, state="refused")
     assert refused["rules"] == ["egress.address.private.deny"]
     await in_force(daemon, site, LISTED)
 
@@ -249,7 +227,7 @@ async def test_the_web_of_a_listed_name_goes_through_envoy_as_before(daemon, pla
     done = await place.run(f"curl -sSk -m 10 {scheme}://{DATABASE}/hello; getent hosts {DATABASE}")
     assert done.stdout.startswith(b"hello from the world\n"), done.stderr
     layer = {"http": "http", "https": "tls"}[scheme]
-    assert (await recorded(daemon, sandbox_id=place.sandbox, layer=layer, state="allowed"))["name"] == DATABASE
+    assert (await latest(daemon, sandbox_id=place.sandbox, layer=layer, state="allowed"))["name"] == DATABASE
 
 
 async def test_NW_30_a_tunnel_ends_with_its_call(daemon, place, world):
@@ -257,8 +235,8 @@ async def test_NW_30_a_tunnel_ends_with_its_call(daemon, place, world):
     async with holding(place):
         pass
     await closed(world, before)
-    allowed = await recorded(daemon, sandbox_id=place.sandbox, layer="tcp", state="allowed")
-    end = await recorded(daemon, decision_id=allowed["decision_id"], layer="tcp", state=("ended", "cut"))
+    allowed = await latest(daemon, sandbox_id=place.sandbox, layer="tcp", state="allowed")
+    end = await latest(daemon, decision_id=allowed["decision_id"], layer="tcp", state=("ended", "cut"))
     assert end["received"] == len(plan.BANNER_TEXT)
 
 

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from opensafe.client import Stdout
-from opensafe.proof.world import Kind, World, plan
+from opensafe.proof.world import Kind, plan
 from tests.harness.way_out import Passing, Place, Tried, daemon_before, in_its_place
 
 #: The world is read by a task of this loop.
@@ -205,12 +205,6 @@ def facts(attempts, front="", wait=1.0, tries=3, at_once=1):
     """What the program reads. front: where the allowed name is; "": it asks."""
     doing = [(name, words) for name, (words, _) in attempts.items()]
     return json.dumps({"attempts": doing, "front": front, "wait": wait, "tries": tries, "at_once": at_once})
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,9 @@ from opensafe.audit.verify import verify_state
 from opensafe.client import Stdout
 from opensafe.errors import OpenSafeError
 from opensafe.model.outcome import OutcomeKind
-from opensafe.proof.world.world import World
 from tests.harness.daemon import running, signal_process
 from tests.harness.policy import site_bundle
-
-from .test_way_out import connections, recorded
+from tests.harness.way_out import recorded, recorded_all
 
 #: The world is read by a task of this loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,12 +30,6 @@ print(urllib.request.urlopen(f"http://{host}/hello", timeout=10).read().decode()
 UNNAMED, NEVER = "python3 fetch.py allowed test", "python3 fetch.py git test"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def daemons(world, tmp_path_factory):
     def change(settings):
@@ -45,12 +37,10 @@ def daemons(world, tmp_path_factory):
         settings["paths"]["sensitive"] += ["/workspace/customers/"]
 
     bundle, key = site_bundle(tmp_path_factory.mktemp("site"), change=change)
-    networks = ", ".join(f'"{one}"' for one in world.networks)
     with contextlib.ExitStack() as stack:
         started = {}
         for grants, uplink in UPLINKS.items():
-            egress = f'enabled = true\nuplink = "{uplink}"\ngrants = "{grants}"\nsession_names = 2'
-            egress += f'\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
+            egress = f'{world.egress(uplink)}grants = "{grants}"\nsession_names = 2'
             started[grants] = stack.enter_context(running(egress=egress, bundle=bundle, key=key, staffed=True))
         yield started
 
@@ -128,10 +118,9 @@ async def test_a_connection_is_on_record_under_the_call_that_was_granted_its_nam
     await place.run(GRANT)
     await place.run(UNNAMED)
     await place.run(UNNAMED)
-    of = {"sandbox_id": place.sandbox, "layer": "http", "state": "allowed"}
-    async with asyncio.timeout(10):
-        while len(found := connections(daemon, **of)) < 4:  # noqa: ASYNC110 - the log tells nobody
-            await asyncio.sleep(0.05)
+    found = await recorded_all(
+        daemon, lambda found: len(found) >= 4, sandbox_id=place.sandbox, layer="http", state="allowed"
+    )
     assert [one["call_id"] for one in found] == ["call2", "call3", "call3", "call3"]
 
 

@@ -15,11 +15,11 @@ from cryptography import x509
 
 from opensafe.config import load
 from opensafe.proof.world.events import Kind
-from opensafe.proof.world.world import World
 from opensafe.warden.network.termination import Terminator
 from opensafe.warden.sandbox.layout import Layout
-from tests.harness.daemon import Daemon
+from tests.harness.daemon import running
 from tests.harness.policy import site_bundle
+from tests.harness.way_out import recorded
 
 #: The world is read by a task of this loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -30,12 +30,6 @@ SECRET = "real-secret-5e1f0c2d9b"
 PLACEHOLDER = "opensafe-credential-hub"
 #: So that a call is granted it.
 NAMED = f"curl -s -o /dev/null https://{API}/"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +47,11 @@ def daemon(world, tmp_path_factory):
     file = directory / "hub"
     file.touch(mode=0o600)
     file.write_text(f"{SECRET}\n")
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]\n'
-    egress += f'upstream_ca = "{world.ca_file}"\n'
+    egress = f'{world.egress(UPLINK)}upstream_ca = "{world.ca_file}"\n'
     egress += "".join(f'[[egress.terminate]]\nname = "{name}"\n' for name in (API, FREE, MISNAMED))
     egress += f'[[egress.credential]]\nname = "hub"\nhost = "{API}"\nfile = "{file}"\n'
-    made = Daemon(egress=egress, bundle=bundle, key=key, staffed=True)
-    try:
-        yield made.start()
-        assert made.stop() == 0
-    finally:
-        left = made.remove()
-    assert left == []
+    with running(egress=egress, bundle=bundle, key=key, staffed=True) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -92,18 +79,6 @@ async def write(agent, place, name, content):
 def heard(world, since, text):
     """Whether a server read this, of what came in TLS when it is out of it."""
     return any(text in event.data for event in world.log[since:] if event.kind in (Kind.DATA, Kind.REQUEST))
-
-
-async def recorded(daemon, **fields):
-    """The first record of a connection that has these fields, when it is there."""
-    async with asyncio.timeout(10):
-        while True:
-            for path in sorted((daemon.state / "audit").glob("segment-*")):
-                for line in path.open():
-                    one = json.loads(line) if '"kind":"connection"' in line else {}
-                    if one and all(one[name] == value for name, value in fields.items()):
-                        return one
-            await asyncio.sleep(0.05)
 
 
 URLLIB = "import urllib.request\nprint(urllib.request.urlopen({url!r}, timeout=10).read().decode(), end='')\n"

@@ -8,11 +8,10 @@ import sys
 import pytest
 import pytest_asyncio
 
-from opensafe.proof.world.world import World
 from opensafe.telemetry.reading import Files, Jaeger
 from tests.harness import jaeger
 from tests.harness import ocsf as schema
-from tests.harness.way_out import Place, daemon_before
+from tests.harness.way_out import Place, connections, daemon_before, recorded_all
 
 #: The world is read by a task of this loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -30,12 +29,6 @@ except socket.gaierror: pass
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def daemon(world, tmp_path_factory):
     with daemon_before(world, tmp_path_factory.mktemp("site"), UPLINK) as made:
@@ -48,27 +41,12 @@ async def place(daemon):
         yield opened
 
 
-def connections(daemon, **fields):
-    """Records of connections that have these fields."""
-    lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
-    records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
-    return [one for one in records if all(one[name] == value for name, value in fields.items())]
-
-
-async def recorded(daemon, enough, **fields):
-    """Such records, when there are enough of them."""
-    async with asyncio.timeout(20):
-        while not enough(found := connections(daemon, **fields)):  # noqa: ASYNC110 - the log tells nobody
-            await asyncio.sleep(0.05)
-    return found
-
-
 async def visited(daemon, place):
     """A call that reads a page and scans, and goes on until both are on record: its end would cut what is open."""
 
     async def told():
         for layer, state in (("packet", "refused"), ("http", "ended"), ("dns", "refused")):
-            await recorded(daemon, bool, layer=layer, state=state, sandbox_id=place.sandbox)
+            await recorded_all(daemon, bool, layer=layer, state=state, sandbox_id=place.sandbox)
 
     await place.write("scan.py", SCAN.format(ports=[22]))
     done = await place.held("curl -sS http://allowed.test/hello; python3 scan.py", told)
@@ -80,7 +58,7 @@ async def test_a_refusal_at_the_first_packet_is_on_record_under_its_call(daemon,
     await place.write("scan.py", SCAN.format(ports=[22, 22, 22, 8443]))
     result = await place.run("python3 scan.py")
     assert result.outcome.exit_code == 0, result.stderr
-    found = await recorded(
+    found = await recorded_all(
         daemon, lambda found: sum(one["count"] for one in found) == 5, layer="packet", sandbox_id=place.sandbox
     )
     assert {(one["protocol"], one["port"]) for one in found} == {("tcp", 22), ("tcp", 8443), ("udp", 123)}
@@ -94,7 +72,7 @@ async def test_a_refusal_at_the_first_packet_is_on_record_under_its_call(daemon,
 async def test_a_scan_of_many_ports_is_few_records_whose_counts_add_up(daemon, place):
     await place.write("scan.py", SCAN.format(ports="range(1000, 1150)"))
     await place.run("python3 scan.py")
-    found = await recorded(
+    found = await recorded_all(
         daemon, lambda found: sum(one["count"] for one in found) == 151, layer="packet", sandbox_id=place.sandbox
     )
     assert len(found) < 100
@@ -152,7 +130,7 @@ async def test_jaeger_has_them_below_the_run_too(world, tmp_path):
 async def test_the_metrics_count_what_was_refused_at_the_first_packet(daemon, place):
     await place.write("scan.py", SCAN.format(ports=[22, 23]))
     await place.run("python3 scan.py")
-    await recorded(
+    await recorded_all(
         daemon, lambda found: sum(one["count"] for one in found) == 3, layer="packet", sandbox_id=place.sandbox
     )
     everything = sum(one["count"] for one in connections(daemon, layer="packet"))

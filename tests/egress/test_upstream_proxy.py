@@ -1,18 +1,16 @@
 """A site that reaches the world through an HTTP proxy alone: what passes, what never gets there, what fails how."""
 
-import asyncio
 import contextlib
-import json
 
 import pytest
 import pytest_asyncio
 
 from opensafe.model.outcome import OutcomeKind
-from opensafe.proof.world import Kind, World, plan
+from opensafe.proof.world import Kind, plan
 from opensafe.proof.world.proxy import MARK
 from tests.harness.daemon import running
 from tests.harness.policy import site_bundle
-from tests.harness.way_out import Place
+from tests.harness.way_out import Place, recorded
 
 #: The world is read by a task of this loop.
 pytestmark = [pytest.mark.root, pytest.mark.runsc, pytest.mark.asyncio(loop_scope="module")]
@@ -22,12 +20,6 @@ ALLOWED = ["allowed.test", "*.allowed.test", "git.test", "proxy.test"]
 #: Whose TLS ends in the gateway.
 ENDS = "ends.allowed.test"
 SECRET = plan.PROXY_AUTHORIZATION.split()[1].encode()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
 
 
 @contextlib.contextmanager
@@ -54,19 +46,6 @@ def daemon(world, tmp_path_factory):
 async def place(daemon):
     async with Place.open(daemon) as opened:
         yield opened
-
-
-async def recorded(daemon, **fields):
-    """The first record of a connection that has these fields, of a tuple one of its values, when it is there."""
-    wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-    async with asyncio.timeout(10):
-        while True:
-            lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
-            records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
-            fit = (one for one in records if all(one[name] in values for name, values in wanted.items()))
-            if found := next(fit, None):
-                return found
-            await asyncio.sleep(0.05)  # the log tells nobody
 
 
 def asked_of_the_proxy(events):

@@ -12,8 +12,7 @@ import pytest_asyncio
 
 from opensafe.client import Stdout
 from opensafe.errors import InvalidArgument, NotFound, Unavailable
-from opensafe.proof.world.world import World
-from tests.harness.daemon import Daemon, signal_process
+from tests.harness.daemon import running, signal_process
 from tests.harness.policy import site_bundle
 
 #: The world is read by a task of this loop.
@@ -48,12 +47,6 @@ print("over", flush=True)
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def daemon(world, tmp_path_factory):
     def change(settings):
@@ -61,15 +54,8 @@ def daemon(world, tmp_path_factory):
         settings["endpoints"]["allowed.test:2222"] = True
 
     bundle, key = site_bundle(tmp_path_factory.mktemp("site"), change=change)
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
-    made = Daemon(egress=egress, bundle=bundle, key=key, staffed=True)
-    try:
-        yield made.start()
-        assert made.stop() == 0
-    finally:
-        left = made.remove()
-    assert left == []
+    with running(egress=world.egress(UPLINK), bundle=bundle, key=key, staffed=True) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 
 import pytest
 import pytest_asyncio
@@ -10,9 +9,9 @@ import pytest_asyncio
 from opensafe.client import Stdout
 from opensafe.errors import OpenSafeError
 from opensafe.model.outcome import OutcomeKind
-from opensafe.proof.world.world import World
-from tests.harness.daemon import Daemon, signal_process
+from tests.harness.daemon import running, signal_process
 from tests.harness.policy import site_bundle
+from tests.harness.way_out import recorded
 
 #: The world is read by a task of this loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,12 +21,6 @@ ALLOWED = ["allowed.test", "git.test", "pypi.test"]
 FETCH = "import urllib.request\nprint(urllib.request.urlopen({url}, timeout=5).read().decode(), end='')\n"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def daemon(world, tmp_path_factory):
     def change(settings):
@@ -35,15 +28,8 @@ def daemon(world, tmp_path_factory):
         settings["images"]["dev"] = "any"
 
     bundle, key = site_bundle(tmp_path_factory.mktemp("site"), change=change)
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "{UPLINK}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
-    made = Daemon(egress=egress, bundle=bundle, key=key, staffed=True)
-    try:
-        yield made.start()
-        assert made.stop() == 0
-    finally:
-        left = made.remove()
-    assert left == []
+    with running(egress=world.egress(UPLINK), bundle=bundle, key=key, staffed=True) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -58,22 +44,6 @@ async def place(agent):
     sandbox = (await agent.create_sandbox(session)).sandbox
     yield session, sandbox.sandbox_id
     await agent.delete_sandbox(sandbox.sandbox_id)
-
-
-def connections(daemon, **fields):
-    """Records of connections that have these fields; of a tuple, one of its values."""
-    lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
-    records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
-    allowed = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-    return [one for one in records if all(one[name] in values for name, values in allowed.items())]
-
-
-async def recorded(daemon, **fields):
-    """The first such record, when it is there."""
-    async with asyncio.timeout(10):
-        while not (found := connections(daemon, **fields)):  # noqa: ASYNC110 - the log tells nobody
-            await asyncio.sleep(0.05)
-    return found[0]
 
 
 async def run(agent, place, call_id, command):

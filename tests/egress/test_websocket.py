@@ -1,8 +1,6 @@
 """WebSockets over plain HTTP from a sandbox: to listed hosts, seen while open, and cut like any connection."""
 
-import asyncio
 import contextlib
-import json
 import os
 
 import pytest
@@ -10,9 +8,10 @@ import pytest_asyncio
 
 from opensafe.client import Limits, Stdout
 from opensafe.model.outcome import OutcomeKind
-from opensafe.proof.world import Kind, World
-from tests.harness.daemon import Daemon
+from opensafe.proof.world import Kind
+from tests.harness.daemon import running
 from tests.harness.policy import site_bundle
+from tests.harness.way_out import recorded
 
 #: The world is read by a task of this loop.
 pytestmark = [pytest.mark.root, pytest.mark.runsc, pytest.mark.asyncio(loop_scope="module")]
@@ -45,12 +44,6 @@ print("ended", flush=True)
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The place where the daemon looks for its bundle, the key, and a bundle that lists no host."""
@@ -69,15 +62,8 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def daemon(world, site):
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "10.203.208.0/30"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
-    made = Daemon(egress=egress, bundle=site[0], key=site[1])
-    try:
-        yield made.start()
-        assert made.stop() == 0
-    finally:
-        left = made.remove()
-    assert left == []
+    with running(egress=world.egress("10.203.208.0/30"), bundle=site[0], key=site[1]) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -106,23 +92,6 @@ def command(host, upgrade="websocket", frames=1):
     return {"command": f"curl -s http://{host}/hello; python3 client.py {host} {upgrade} {frames}"}
 
 
-async def ended(daemon, *, sent=0, **fields):
-    """The record of a connection that has ended and sent so much, when it is there. A tuple: what a field may be."""
-    wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-    async with asyncio.timeout(10):
-        while True:
-            lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
-            records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
-            fit = (
-                one
-                for one in records
-                if one["sent"] >= sent and all(one[name] in value for name, value in wanted.items())
-            )
-            if found := next(fit, None):
-                return found
-            await asyncio.sleep(0.05)  # the log tells nobody
-
-
 async def talk(agent, place, call_id, until, **words):
     """A call of the client, once it has said `until`; and what it says from then on."""
     call = agent.call(*place, call_id, "Bash", command(LISTED, **words))
@@ -138,7 +107,7 @@ async def test_a_listed_host_is_spoken_to_and_every_byte_counts(daemon, agent, p
     call = await talk(agent, place, "echo", b"101 s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\nechoed", frames=20)
     await world.until(lambda event: event.kind is Kind.REQUEST and event.data == b"GET /echo HTTP/1.1")
     await call.aclose()
-    record = await ended(daemon, sent=20 * 1024, call_id="echo", layer="http", name=LISTED, state=("ended", "cut"))
+    record = await recorded(daemon, sent=20 * 1024, call_id="echo", layer="http", name=LISTED, state=("ended", "cut"))
     assert record["received"] > 20 * 1024
 
 
@@ -147,7 +116,7 @@ async def test_NW_24_one_that_says_more_than_its_session_may_is_cut_while_it_is_
         done = await agent.run_call(*place, "much", "Bash", command(LISTED, frames=1_000_000))
         assert done.stdout.splitlines()[1].startswith(b"101 ")
         assert b"echoed" not in done.stdout
-        record = await ended(daemon, call_id="much", layer="http", name=LISTED, state="cut")
+        record = await recorded(daemon, call_id="much", layer="http", name=LISTED, state="cut")
         assert "egress.bytes.budget" in record["rules"]
         assert record["sent"] > 200_000
 
@@ -171,7 +140,7 @@ async def test_NW_30_a_host_that_is_listed_no_longer_loses_what_is_open(daemon, 
     async for event in call:
         said += event.data if isinstance(event, Stdout) else b""
     assert b"ended" in said
-    assert (await ended(daemon, call_id="open", layer="http", state="cut"))["name"] == LISTED
+    assert (await recorded(daemon, call_id="open", layer="http", state="cut"))["name"] == LISTED
     again = await agent.run_call(*place, "again", "Bash", command(LISTED))
     assert again.outcome.kind is OutcomeKind.EXITED
     assert b"403" in again.stdout

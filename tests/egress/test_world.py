@@ -6,17 +6,10 @@ import pathlib
 import sys
 
 import pytest
-import pytest_asyncio
 
-from opensafe.proof.world import Kind, World, plan, site
+from opensafe.proof.world import Kind, plan, site
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world():
-    async with World.open() as world:
-        yield world
 
 
 async def python(world, program, *arguments):

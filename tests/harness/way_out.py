@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ipaddress
+import json
 import os
 import signal
 import socket
@@ -40,10 +41,31 @@ def site(directory, allowed, more=lambda _: None, number=1):
 def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None, **settings):
     """A daemon whose bundle is such a `site`. uplink: a /30 that no other test's has."""
     bundle, key = site(directory, allowed, more)
-    networks = ", ".join(f'"{one}"' for one in world.networks)
-    egress = f'enabled = true\nuplink = "{uplink}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
-    with running(egress=egress, bundle=bundle, key=key, staffed=True, **settings) as daemon:
+    with running(egress=world.egress(uplink), bundle=bundle, key=key, staffed=True, **settings) as daemon:
         yield daemon
+
+
+def connections(daemon, *, sent=0, **fields):
+    """Records of connections that have these fields, of a tuple one of its values, and have sent so much."""
+    lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
+    records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
+    wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
+    return [
+        one for one in records if one["sent"] >= sent and all(one[name] in values for name, values in wanted.items())
+    ]
+
+
+async def recorded_all(daemon, enough=bool, **fields):
+    """Such records, when there are enough of them: any, as it stands."""
+    async with asyncio.timeout(20):
+        while not enough(found := connections(daemon, **fields)):  # noqa: ASYNC110 - the log tells nobody
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def recorded(daemon, **fields):
+    """The first of them, when it is there."""
+    return (await recorded_all(daemon, **fields))[0]
 
 
 class Place:

@@ -44,9 +44,7 @@ while True:
 
 async def measure(world: World, bundles: Bundles, changes: int) -> Times:
     """Change the policy so often on a daemon of its own. Raises OpenSafeError."""
-    networks = ", ".join(f'"{network}"' for network in world.networks)
-    more = f'[egress]\nenabled = true\nuplink = "{_UPLINK}"\nresolvers = ["{world.resolver}"]\n'
-    more += f"vetted_also = [{networks}]\n"
+    more = f"[egress]\n{world.egress(_UPLINK)}"
     daemon = PrivateDaemon("bench", {_PRINCIPAL: ("developer",)}, bundle=bundles.place, key=bundles.public, more=more)
     try:
         await asyncio.to_thread(daemon.start)

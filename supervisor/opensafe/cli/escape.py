@@ -84,9 +84,8 @@ async def _run(probes: "Sequence[Probe]", *, only_controls: bool) -> "tuple[Resu
         with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as path:
             bundles = Bundles(pathlib.Path(path), pathlib.Path(private.programs().bundle))
             bundles.activate(traps=True)
-            networks = ", ".join(f'"{network}"' for network in world.networks)
-            more = f'[egress]\nenabled = true\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]\n'
-            more += f'upstream_ca = "{world.ca_file}"\n[[egress.terminate]]\nname = "{ENDED}"\n'
+            more = f'[egress]\n{world.egress()}upstream_ca = "{world.ca_file}"\n'
+            more += f'[[egress.terminate]]\nname = "{ENDED}"\n'
             roles = {"default": ("developer",)}
             daemon = private.PrivateDaemon("escape", roles, bundle=bundles.place, key=bundles.public, more=more)
             try:

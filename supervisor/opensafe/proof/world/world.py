@@ -89,6 +89,12 @@ class World:
         """What the servers saw so far, in their order."""
         return tuple(self._events)
 
+    def egress(self, uplink: str = "") -> str:
+        """The keys of a daemon's section [egress] with which this is the internet. uplink: other than the default."""
+        networks = ", ".join(f'"{network}"' for network in self.networks)
+        own = f'uplink = "{uplink}"\n' if uplink else ""
+        return f'enabled = true\n{own}resolvers = ["{self.resolver}"]\nvetted_also = [{networks}]\n'
+
     async def packets(self) -> Capture:
         """What passed the links until now. Whatever servers saw of it before is in `log` as well."""
         async with self._asking:
