@@ -118,6 +118,8 @@ def explain(
 
 def lines(found: "EgressReach", sandbox: str) -> Iterator[str]:
     """The explanation: the verdict, what was looked at, each layer, what else stands in the way."""
+    from . import present
+
     port = f":{found.port}" if found.port else ""
     yield f"{'reachable' if found.reachable else 'not reachable'}: {found.name}{port}"
     yield f"  classes  {', '.join(found.classes) or 'none'}"
@@ -130,12 +132,7 @@ def lines(found: "EgressReach", sandbox: str) -> Iterator[str]:
     for (allowed, rules), layers in itertools.groupby(found.layers, key=lambda one: (one.allowed, one.rules)):
         yield ""
         yield f"{', '.join(_step(one) for one in layers)}: {'allowed' if allowed else 'refused'}"
-        for rule in rules:
-            yield f"  {rule.id} ({rule.severity}): {rule.reason}"
-            if rule.value and rule.value not in rule.reason:
-                yield f"    value:  {rule.value}"
-            if rule.remedy:
-                yield f"    remedy: {rule.remedy}"
+        yield from present.rule_lines(rules)
     if found.obstacles:
         yield ""
         yield "in the way, whatever policy says"
