@@ -17,7 +17,7 @@ import structlog
 from opensafe.errors import Conflict, LimitExceeded, OpenSafeError
 from opensafe.model.connection import Connection
 from opensafe.model.traffic import OpenConnection
-from opensafe.warden.feed import Call
+from opensafe.warden.feed import Call, under
 
 from .accounting import Accounting
 from .judge import Answer, Bar, Question, unbarred
@@ -327,8 +327,7 @@ def _take(counted: Counter[str], sandbox_id: str, number: int) -> None:
 
 
 def _record(one: Open, address: str) -> Connection:
-    call = one.call
-    return Connection(
+    connection = Connection(
         time_us=time.time_ns() // 1000,
         state="cut" if one.cut else "ended",
         sandbox_id=one.answer.sandbox_id,
@@ -343,9 +342,5 @@ def _record(one: Open, address: str) -> Connection:
         reason=one.why,
         sent=one.sent,
         received=one.received,
-        decision_id=call.decision_id if call else "",
-        call_id=call.call_id if call else "",
-        session_id=call.session_id if call else "",
-        principal=call.principal.name if call else "",
-        trace_id=call.trace_id if call else "",
     )
+    return under(one.call, connection)

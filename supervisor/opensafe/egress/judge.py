@@ -19,7 +19,7 @@ from opensafe.model.policy_input import BudgetInput, CallInput, EgressInput, Pol
 from opensafe.normalize.urls import canonical_name, parse_host
 from opensafe.policy.engine import Engine
 from opensafe.policy.reload import Loaded
-from opensafe.warden.feed import Call
+from opensafe.warden.feed import Call, under
 
 from .callers import GRANTED, Callers, Where
 from .names import Asked, measure
@@ -298,17 +298,10 @@ class EgressJudge:
     def _record(self, question: Question, where: Where | None, verdict: Verdict, time_us: int) -> None:
         if verdict.allowed and question.again:
             return
-        call = where.call if where is not None else None
         connection = Connection(
             time_us=time_us,
             state="allowed" if verdict.allowed else "refused",
             sandbox_id=where.sandbox_id if where is not None else "",
-            exec_id=call.exec_id if call is not None else "",
-            decision_id=call.decision_id if call is not None else "",
-            call_id=call.call_id if call is not None else "",
-            session_id=call.session_id if call is not None else "",
-            principal=call.principal.name if call is not None else "",
-            trace_id=call.trace_id if call is not None else "",
             layer=question.layer,
             name=(verdict.name or question.name)[:_TEXT_MAX],
             port=question.port,
@@ -318,6 +311,7 @@ class EgressJudge:
             reason=verdict.reason[:_TEXT_MAX],
             revision=self._loaded.bundle.revision if self._loaded is not None else "",
         )
+        connection = under(where.call if where is not None else None, connection)
         (self._reports.allowed if verdict.allowed else self._reports.refused)(connection)
 
 

@@ -17,6 +17,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 from opensafe._proto.envoy import als_pb2
 from opensafe.model.connection import Connection
 from opensafe.model.ids import now_us
+from opensafe.warden.feed import under
 
 from .connections import Connections, Open, Socket
 
@@ -106,26 +107,19 @@ class Failures:
         return one
 
     def _tell(self, one: Open, why: str) -> None:
-        call = one.call
-        self._report(
-            Connection(
-                time_us=now_us(),
-                state="refused",
-                sandbox_id=one.answer.sandbox_id,
-                exec_id=one.answer.exec_id,
-                decision_id=call.decision_id if call is not None else "",
-                call_id=call.call_id if call is not None else "",
-                session_id=call.session_id if call is not None else "",
-                principal=call.principal.name if call is not None else "",
-                trace_id=call.trace_id if call is not None else "",
-                layer=one.question.layer,
-                name=one.answer.name,
-                port=one.question.port,
-                method=one.question.method,
-                rules=(RULE,),
-                reason=why,
-            )
+        connection = Connection(
+            time_us=now_us(),
+            state="refused",
+            sandbox_id=one.answer.sandbox_id,
+            exec_id=one.answer.exec_id,
+            layer=one.question.layer,
+            name=one.answer.name,
+            port=one.question.port,
+            method=one.question.method,
+            rules=(RULE,),
+            reason=why,
         )
+        self._report(under(one.call, connection))
 
 
 def _failed(flags: als_pb2.ResponseFlags) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from opensafe.model.breach import Breach
 from opensafe.model.calls import Principal
+from opensafe.model.connection import Connection
 from opensafe.model.policy_input import BudgetInput, SessionInput
 
 from .protocol import Counts, Id
@@ -53,6 +54,21 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     session: SessionInput | None = None
     budget: BudgetInput = BudgetInput()
     effects: tuple[str, ...] = ()
+
+
+def under(call: Call | None, connection: Connection) -> Connection:
+    """What became of a connection, with whose it is: of a call that has the grant, of nobody where there is none."""
+    if call is None:
+        return connection
+    return msgspec.structs.replace(
+        connection,
+        exec_id=call.exec_id,
+        decision_id=call.decision_id,
+        call_id=call.call_id,
+        session_id=call.session_id,
+        principal=call.principal.name,
+        trace_id=call.trace_id,
+    )
 
 
 class Watch(_Message, frozen=True):

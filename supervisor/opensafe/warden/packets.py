@@ -132,17 +132,10 @@ class Packets:
         origin = self._origin(link) if link is not None else Origin()
         rule = _RULES.get(refusal.why, _CLOSED) if link is not None else _SPOOFED
         detail = f": {refusal.source}" if rule is _SPOOFED else ""
-        call = origin.call
-        return Connection(
+        connection = Connection(
             time_us=now_us(),
             state="refused",
             sandbox_id=origin.sandbox_id,
-            exec_id=call.exec_id if call is not None else "",
-            decision_id=call.decision_id if call is not None else "",
-            call_id=call.call_id if call is not None else "",
-            session_id=call.session_id if call is not None else "",
-            principal=call.principal.name if call is not None else "",
-            trace_id=call.trace_id if call is not None else "",
             layer="packet",
             protocol=refusal.protocol,
             address=refusal.address,
@@ -150,6 +143,7 @@ class Packets:
             rules=(rule.id,),
             reason=f"{rule.reason}{detail}",
         )
+        return feed.under(origin.call, connection)
 
     async def _read(self, refusals: AsyncIterable[Refusal]) -> None:
         async for refusal in refusals:
