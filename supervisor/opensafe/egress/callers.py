@@ -85,6 +85,8 @@ class Callers:
         """keep: sessions keep what their calls were granted."""
         self._keep = keep
         self._sandboxes: dict[str, _Sandbox] = {}
+        #: Each check asks, among thousands.
+        self._at: dict[str, list[_Sandbox]] = {}
         self._listeners: list[Listener] = []
         self._hear: Callable[[], None] = _all_is_heard
 
@@ -99,7 +101,7 @@ class Callers:
     def at(self, address: str) -> Where | None:
         """Who speaks from there; None where that is nobody, or cannot be told."""
         self._hear()
-        found = [one for one in self._sandboxes.values() if address and one.address == address]
+        found = self._at.get(address, ())
         return self._as_it_stands(found[0].where) if len(found) == 1 else None
 
     def find(self, sandbox_id: str) -> tuple[Where, str, int] | None:
@@ -121,6 +123,8 @@ class Callers:
         """There is a sandbox, with these calls."""
         self._forget(told.sandbox_id)
         sandbox = self._sandboxes[told.sandbox_id] = _Sandbox(told)
+        if told.address:
+            self._at.setdefault(told.address, []).append(sandbox)
         self._settle(sandbox)
 
     def expect(self, told: Expect) -> None:
@@ -170,6 +174,10 @@ class Callers:
 
     def _forget(self, sandbox_id: str) -> None:
         if sandbox := self._sandboxes.pop(sandbox_id, None):
+            if sandbox.address:
+                self._at[sandbox.address].remove(sandbox)
+                if not self._at[sandbox.address]:
+                    del self._at[sandbox.address]
             sandbox.calls.clear()
             sandbox.grants = Grants()
             self._settle(sandbox)
