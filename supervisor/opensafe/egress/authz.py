@@ -25,7 +25,7 @@ from opensafe.warden.protocol import LOG_SOCKET
 from . import unary
 from .accesslog import TERMINATED, Log
 from .accounting import Accounting
-from .connections import Connections, Judge
+from .connections import Connections, Judge, told
 from .credentials import Credentials, Found
 from .judge import Answer, Question
 from .paths import judged
@@ -166,7 +166,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
                 else:
                     self._connections.enter(source, question, answer, call, start_ns)
             except (Conflict, LimitExceeded) as full:
-                return f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
+                return told(full)
             return ""
 
         answer = self._judge.judge(question, bar)

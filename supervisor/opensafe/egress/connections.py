@@ -73,6 +73,12 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     gone: bool = False
 
 
+def told(refused: OpenSafeError) -> str:
+    """Why the table takes no more, as a line for a guest."""
+    of = f" of {refused.limit}" if refused.limit else ""
+    return f"egress: {refused.message} ({refused.value}{of}). {refused.remedy}"
+
+
 async def _second() -> None:
     await asyncio.sleep(_SWEEP_S)
 

@@ -20,7 +20,7 @@ from opensafe.errors import LimitExceeded, OpenSafeError
 from opensafe.warden.feed import Call
 
 from .accounting import Accounting
-from .connections import Connections, Judge, Open, Socket
+from .connections import Connections, Judge, Open, Socket, told
 from .dns import Rate
 from .endpoints import Endpoints, Pair
 from .judge import Answer, Question
@@ -172,7 +172,7 @@ class Splice:
             try:
                 one.open = self._connections.enter(source, question, answer, call, end=one.end)
             except LimitExceeded as full:
-                return f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
+                return told(full)
             return ""
 
         answer = self._judge.judge(question, bar)
