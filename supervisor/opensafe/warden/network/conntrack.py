@@ -12,7 +12,6 @@ from typing import Final
 
 from . import netlink
 
-_NETLINK_NETFILTER: Final = 12
 _DELETE: Final = 1 << 8 | 2  # NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE
 _NESTED: Final = 0x8000
 _TUPLE_ORIG: Final = 1
@@ -29,8 +28,8 @@ def forget(source: str) -> None:
     address = netlink.attribute(_IP_V4_SRC, ipaddress.IPv4Address(source).packed)
     wanted = netlink.attribute(_TUPLE_ORIG | _NESTED, netlink.attribute(_TUPLE_IP | _NESTED, address))
     wanted += netlink.attribute(_FILTER | _NESTED, netlink.attribute(_FILTER_ORIG_FLAGS, struct.pack("=I", _BY_SOURCE)))
-    body = struct.pack("!BBH", socket.AF_INET, 0, 0) + wanted
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER) as asked:
+    body = netlink.FAMILY.pack(socket.AF_INET, 0, 0) + wanted
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, netlink.NETFILTER) as asked:
         asked.settimeout(_DEADLINE_S)
         asked.bind((0, 0))
         asked.send(netlink.message(_DELETE, netlink.ACKNOWLEDGE, body))

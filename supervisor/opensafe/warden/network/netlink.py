@@ -15,7 +15,10 @@ HEADER: Final = struct.Struct("=IHHII")
 #: Length and type of an attribute.
 ATTRIBUTE: Final = struct.Struct("=HH")
 #: Of an attribute's type, without the bits that say how it is written.
-TYPE_MASK: Final = 0x3FFF
+_TYPE: Final = 0x3FFF
+#: The protocol of packet filters, and what their messages begin with: family, version, number (linux/netfilter).
+NETFILTER: Final = 12
+FAMILY: Final = struct.Struct("!BBH")
 
 
 def message(kind: int, flags: int, body: bytes) -> bytes:
@@ -40,6 +43,11 @@ def pieces(data: bytes, header: struct.Struct = HEADER) -> Iterator[tuple[int, b
             return
         yield kind, data[offset + header.size : offset + length]
         offset += (length + 3) & ~3
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """Those in `data` by their type, of equal ones the last."""
+    return {kind & _TYPE: value for kind, value in pieces(data, ATTRIBUTE)}
 
 
 def code(body: bytes) -> int:

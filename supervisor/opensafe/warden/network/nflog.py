@@ -14,7 +14,6 @@ import msgspec
 
 from . import netlink
 
-_NETLINK_NETFILTER: Final = 12
 _SUBSYSTEM: Final = 4  # NFNL_SUBSYS_ULOG
 _MSG_PACKET: Final = _SUBSYSTEM << 8
 _MSG_CONFIG: Final = _SUBSYSTEM << 8 | 1
@@ -30,7 +29,6 @@ _PAYLOAD: Final = 9
 _WHY: Final = 10
 _SEQUENCE: Final = 12
 
-_FAMILY: Final = struct.Struct("!BBH")
 #: Enough for an IPv4 header with options and the ports behind it.
 SNAP: Final = 64
 _BUFFER: Final = 1 << 16
@@ -61,7 +59,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def listen(group: int) -> socket.socket:
     """A socket on which the group of this thread's namespace is told, each packet at once. Raises OSError."""
-    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, netlink.NETFILTER)
     try:
         made.settimeout(_DEADLINE_S)
         made.bind((0, 0))
@@ -130,10 +128,7 @@ def parse(packet: bytes) -> Iterator[Refusal]:
     for kind, body in netlink.pieces(packet):
         if kind != _MSG_PACKET:
             continue
-        told = {
-            attribute & netlink.TYPE_MASK: value
-            for attribute, value in netlink.pieces(body[_FAMILY.size :], netlink.ATTRIBUTE)
-        }
+        told = netlink.attributes(body[netlink.FAMILY.size :])
         why = told.get(_WHY, b"").rstrip(b"\0").decode("ascii", "replace")
         came_by = int.from_bytes(told.get(_CAME_BY, b"")[:4], "big")
         sequence = int.from_bytes(told[_SEQUENCE][:4], "big") if _SEQUENCE in told else None
@@ -160,5 +155,5 @@ def _refusal(packet: bytes, why: str, came_by: int, sequence: int | None) -> Ref
 
 
 def _config(group: int, kind: int, value: bytes) -> bytes:
-    body = _FAMILY.pack(0, 0, group) + netlink.attribute(kind, value)
+    body = netlink.FAMILY.pack(0, 0, group) + netlink.attribute(kind, value)
     return netlink.message(_MSG_CONFIG, netlink.ACKNOWLEDGE, body)

@@ -10,7 +10,6 @@ from typing import Final
 
 from . import netlink
 
-_NETLINK_NETFILTER: Final = 12
 _TAKE: Final = 10 << 8 | 21  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETOBJ_RESET
 _INET: Final = 1  # NFPROTO_INET
 _TABLE: Final = 1
@@ -19,7 +18,6 @@ _TYPE: Final = 3
 _DATA: Final = 4
 _COUNTER: Final = 1  # NFT_OBJECT_COUNTER
 _PACKETS: Final = 2
-_FAMILY: Final = struct.Struct("!BBH")
 _BUFFER: Final = 4096
 _DEADLINE_S: Final = 5.0
 
@@ -30,9 +28,9 @@ class Untold:
     def __init__(self, table: str, counter: str) -> None:
         """Raises OSError."""
         asked = netlink.attribute(_TABLE, table.encode() + b"\0") + netlink.attribute(_NAME, counter.encode() + b"\0")
-        body = _FAMILY.pack(_INET, 0, 0) + asked + netlink.attribute(_TYPE, struct.pack("!I", _COUNTER))
+        body = netlink.FAMILY.pack(_INET, 0, 0) + asked + netlink.attribute(_TYPE, struct.pack("!I", _COUNTER))
         self._question = netlink.message(_TAKE, 0, body)
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, netlink.NETFILTER)
         self._socket.settimeout(_DEADLINE_S)
         try:
             self._socket.bind((0, 0))
@@ -46,15 +44,11 @@ class Untold:
         answer = self._socket.recv(_BUFFER)
         netlink.check(answer)
         for _, body in netlink.pieces(answer):
-            data = _attributes(body[_FAMILY.size :]).get(_DATA, b"")
-            (packets,) = struct.unpack("!Q", _attributes(data)[_PACKETS])
+            data = netlink.attributes(body[netlink.FAMILY.size :]).get(_DATA, b"")
+            (packets,) = struct.unpack("!Q", netlink.attributes(data)[_PACKETS])
             return int(packets)
         return 0
 
     def close(self) -> None:
         """Idempotent."""
         self._socket.close()
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    return {kind & netlink.TYPE_MASK: value for kind, value in netlink.pieces(data, netlink.ATTRIBUTE)}
