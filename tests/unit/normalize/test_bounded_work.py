@@ -77,6 +77,12 @@ def test_values_that_hold_values_do_not_multiply(before: str, value: str) -> Non
     assert not parse_shell(text(1)).opaque
 
 
+def test_a_word_that_is_too_long_is_not_cut() -> None:
+    assert parse_shell(f"a={'x' * 20_000}; echo $a$a$a$a").opaque
+    twin = parse_shell(f"a={'x' * 15_000}; echo $a$a$a$a")
+    assert (twin.commands[-1].argv, twin.reasons) == (("echo", "x" * 60_000), ())
+
+
 @pytest.mark.parametrize("use", ["$a", "$a ", "${a//x/yyyyyyyy}"])
 def test_many_uses_of_a_long_value_do_not_multiply(use: str) -> None:
     parsed = parse_shell(f"a={'x' * 20_000}; rm {use * 5_000}")
