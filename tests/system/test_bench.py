@@ -1,7 +1,6 @@
 """`opensafe bench`: the reports' form, and an exit status that follows the goal. Figures are not tested."""
 
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -9,6 +8,7 @@ import pytest
 
 from opensafe.bench import decision
 from opensafe.cli.exits import Exit
+from tests.harness import directories
 
 SMALL, LARGE = "0.000001", "1000000"
 
@@ -19,10 +19,6 @@ def bench(*arguments):
         [sys.executable, "-m", "opensafe.cli", "bench", *arguments], capture_output=True, text=True, timeout=110
     )
     return done.returncode, done.stdout, done.stderr
-
-
-def traces():
-    return {path for top in ("/run", "/var/lib") for path in pathlib.Path(top).glob("opensafe-bench-*")}
 
 
 def check_form(report, subject):
@@ -44,10 +40,10 @@ ANY += ["--min-parallel", SMALL, "--min-bulk", SMALL]
 @pytest.mark.root
 @pytest.mark.runsc
 def test_exec_reports_all_ways_and_leaves_nothing():
-    before = traces()
+    before = directories.of("bench")
     ended, out, said = bench("exec", "--json", "--runs", "2", "--bulk-mb", "1", *ANY)
     assert ended == Exit.OK, said
-    assert traces() == before
+    assert directories.of("bench") <= before
     report = json.loads(out)
     check_form(report, "exec")
     assert report["environment"]["runsc"]
@@ -123,11 +119,11 @@ def test_decision_says_where_sources_are_missing(tmp_path):
 @pytest.mark.runsc
 @pytest.mark.parametrize(("goal", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)])
 def test_load_reports_and_its_status_follows_the_goal(goal, status):
-    before = traces()
+    before = directories.of("bench")
     goals = ("--max-streams-p99-ms", LARGE, "--max-saturated-p99-ms", goal)
     ended, out, said = bench("load", "--json", "--seconds", "0.5", *goals)
     assert ended == status, said
-    assert traces() == before
+    assert directories.of("bench") <= before
     report = json.loads(out)
     check_form(report, "load")
     summary, details = report["summary"], report["details"]
@@ -143,11 +139,11 @@ def test_load_reports_and_its_status_follows_the_goal(goal, status):
 @pytest.mark.runsc
 @pytest.mark.parametrize(("cached", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)])
 def test_reload_reports_and_its_status_follows_the_goal(cached, status):
-    before = traces()
+    before = directories.of("bench")
     goals = ("--max-bundle-ms", LARGE, "--max-source-ms", LARGE, "--max-cached-ms", cached)
     ended, out, said = bench("reload", "--json", "--runs", "1", *goals)
     assert ended == status, said
-    assert traces() == before
+    assert directories.of("bench") <= before
     report = json.loads(out)
     check_form(report, "reload")
     summary, details = report["summary"], report["details"]

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from opensafe.cli.exits import Exit
-from tests.system.test_bench import LARGE, SMALL, bench, check_form, traces
+from tests.harness import directories
+from tests.system.test_bench import LARGE, SMALL, bench, check_form
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
@@ -41,10 +42,10 @@ def left():
 
 
 def test_every_row_is_reported_and_nothing_left():
-    before = traces()
+    before = directories.of("bench")
     ended, out, said = bench("egress", "--json", *FEW, *ANY)
     assert ended == Exit.OK, said
-    assert traces() <= before
+    assert directories.of("bench") <= before
     assert left() == []
     report = json.loads(out)
     check_form(report, "egress")

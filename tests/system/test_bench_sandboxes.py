@@ -5,18 +5,19 @@ import json
 import pytest
 
 from opensafe.cli.exits import Exit
-from tests.system.test_bench import LARGE, SMALL, bench, check_form, traces
+from tests.harness import directories
+from tests.system.test_bench import LARGE, SMALL, bench, check_form
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
 
 @pytest.mark.parametrize(("ratio", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)], ids=["holds", "missed"])
 def test_pool_reports_and_its_status_follows_the_goal(ratio, status):
-    before = traces()
+    before = directories.of("bench")
     small = ("--runs", "2", "--ready", "2", "--claims", "6")
     ended, out, said = bench("pool", "--json", *small, "--max-warm-ms", LARGE, "--max-cold-ratio", ratio)
     assert ended == status, said
-    assert traces() <= before
+    assert directories.of("bench") <= before
     report = json.loads(out)
     check_form(report, "pool")
     summary, details = report["summary"], report["details"]
@@ -31,7 +32,7 @@ DENSITY = ("--idle", "3", "--runs", "2", "--execs", "9", "--sandboxes", "5")
 
 @pytest.mark.parametrize(("ratio", "status"), [(LARGE, Exit.OK), (SMALL, Exit.GOAL_MISSED)], ids=["holds", "missed"])
 def test_density_reports_and_its_status_follows_the_goal(ratio, status):
-    before = traces()
+    before = directories.of("bench")
     goals = ("--max-ratio", ratio, "--max-pss-mb", LARGE, "--max-growth-mb", LARGE)
     ended, out, said = bench("density", "--json", *DENSITY, *goals)
     report = json.loads(out)
@@ -40,7 +41,7 @@ def test_density_reports_and_its_status_follows_the_goal(ratio, status):
     # So few calls fill nothing, so a descriptor more is possible: that misses a goal too.
     assert ended == (status if summary["flat"] else Exit.GOAL_MISSED), said
     assert summary["ok"] == (ended == Exit.OK)
-    assert traces() <= before
+    assert directories.of("bench") <= before
     assert (summary["idle"], summary["execs"], summary["sandboxes"]) == (3, 9, 5)
     assert [look["sandboxes"] for look in details["wear"]] == [0, 1, 2, 3, 5]
     assert [look["calls"] for look in details["wear"]] == [0, 2, 4, 6, 9]
