@@ -28,6 +28,7 @@ from ._egress import (
 )
 from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
 from ._files import Change, FileInfo, Files, Left, LeftOut, Page
+from ._trace import trace_context
 from ._types import (
     AuditRecord,
     Ban,
@@ -103,4 +104,5 @@ __all__ = [
     "collect",
     "description_digest",
     "find_socket",
+    "trace_context",
 ]

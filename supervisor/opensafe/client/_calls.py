@@ -20,7 +20,7 @@ import msgspec
 from opensafe._proto.v1 import exec_pb2, exec_pb2_grpc
 from opensafe.errors import Conflict, InvalidArgument, Unavailable
 
-from . import _exec_wire
+from . import _exec_wire, _trace
 from ._events import Decided, Ended, Event, Gap, Started, Stderr, Stdout
 from ._failures import translate
 
@@ -136,7 +136,7 @@ class Call:
 
     async def _once(self, first: exec_pb2.ExecRequest) -> AsyncGenerator[Event, None]:
         """One connection's events."""
-        stream = self._stream = self._link.stub.Exec()
+        stream = self._stream = self._link.stub.Exec(metadata=_trace.metadata())
         feeder: asyncio.Task[None] | None = None
         ended = False
         try:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from opensafe._proto.v1 import sandbox_pb2, session_pb2
 from opensafe.model.usage import Limits, Usage
 
-from . import _sandboxes, _wire
+from . import _sandboxes, _trace, _wire
 from ._connection import Connection
 from ._failures import stream
 from ._files import Files
@@ -28,7 +28,7 @@ class SandboxMethods(Connection):
         request = session_pb2.CreateSessionRequest(
             agent=agent, conversation_id=conversation_id, limits=_wire.budget_message(limits)
         )
-        return (await self._ask(self._sessions.CreateSession(request))).session_id
+        return (await self._ask(self._sessions.CreateSession(request, metadata=_trace.metadata()))).session_id
 
     async def close_session(self, session_id: str) -> None:
         """End a session, its running calls and its sandboxes."""
@@ -67,7 +67,7 @@ class SandboxMethods(Connection):
         request = _sandboxes.create_request(
             session_id, template, size, labels, lease, network, require_warm=require_warm
         )
-        answer = await self._ask(self._sandboxes.CreateSandbox(request))
+        answer = await self._ask(self._sandboxes.CreateSandbox(request, metadata=_trace.metadata()))
         return CreatedSandbox(
             sandbox=_sandboxes.sandbox(answer.sandbox),
             verdict=_wire.verdict(answer.decision),
