@@ -1,6 +1,6 @@
 """Files of one sandbox: `client.files(session_id, sandbox_id)`, one method an operation.
 
-Each operation is one call of the tool of its name, judged and recorded. A no is NotPermitted, a parked call
+Each operation is one call of the tool of its name, judged and recorded. A no is Denied, a parked call
 ReviewPending, and what the guest could not do a FileError. Content is bytes or a file of this host, which is read
 twice: once for its digest, which policy is told, and once to be sent. call_id makes an operation safe to repeat;
 without one each is a call of its own.
