@@ -9,13 +9,26 @@ A policy's *no* is a result, not an exception. What goes wrong on the way is one
 `opensafe.errors`, with the daemon's own words in it.
 """
 
+from opensafe.errors import Denied, OpenSafeError, ReviewPending, SandboxError, Unavailable
 from opensafe.model.description import description_digest
 from opensafe.model.sandbox import Terminal
 from opensafe.model.usage import Limits, Usage
 
+from ._async_files import AsyncSandboxFiles
+from ._async_sandbox import AsyncSandbox
+from ._async_session import AsyncSession
+from ._async_terminal import AsyncTerminal
 from ._calls import Call
 from ._client import Client
 from ._collect import collect
+from ._command_errors import (
+    CallLost,
+    CommandCancelled,
+    CommandFailed,
+    CommandNotStarted,
+    CommandTimedOut,
+    OutputLimitExceeded,
+)
 from ._discovery import SOCKET_VARIABLE, find_socket
 from ._egress import (
     EgressConnection,
@@ -28,6 +41,14 @@ from ._egress import (
 )
 from ._events import CallResult, Decided, Ended, Event, Gap, Started, Stderr, Stdout, Truncated
 from ._files import Change, FileInfo, Files, Left, LeftOut, Page
+from ._opening import Opening
+from ._result import CommandResult, Output
+from ._retry import Retry
+from ._run import AsyncRun
+from ._run_options import CommandOptions, CreateOptions, RunOptions, SandboxOptions, SessionOptions
+from ._sync_files import SandboxFiles
+from ._sync_run import PtySession, Run
+from ._sync_sandbox import Sandbox, Session
 from ._trace import trace_context
 from ._types import (
     AuditRecord,
@@ -44,7 +65,7 @@ from ._types import (
     PoolState,
     Review,
     RunLimits,
-    Sandbox,
+    SandboxInfo,
     SandboxPage,
     SandboxSize,
     SelfTest,
@@ -54,6 +75,11 @@ from ._types import (
 
 __all__ = [
     "SOCKET_VARIABLE",
+    "AsyncRun",
+    "AsyncSandbox",
+    "AsyncSandboxFiles",
+    "AsyncSession",
+    "AsyncTerminal",
     "AuditRecord",
     "Ban",
     "BanEffect",
@@ -61,13 +87,22 @@ __all__ = [
     "BundleSettled",
     "Call",
     "CallInfo",
+    "CallLost",
     "CallPage",
     "CallResult",
     "Change",
     "Client",
+    "CommandCancelled",
+    "CommandFailed",
+    "CommandNotStarted",
+    "CommandOptions",
+    "CommandResult",
+    "CommandTimedOut",
+    "CreateOptions",
     "CreatedSandbox",
     "DaemonStatus",
     "Decided",
+    "Denied",
     "EgressConnection",
     "EgressConnections",
     "EgressHost",
@@ -84,21 +119,37 @@ __all__ = [
     "Left",
     "LeftOut",
     "Limits",
+    "OpenSafeError",
+    "Opening",
+    "Output",
+    "OutputLimitExceeded",
     "Page",
     "Permit",
     "PoolState",
+    "PtySession",
+    "Retry",
     "Review",
+    "ReviewPending",
+    "Run",
     "RunLimits",
+    "RunOptions",
     "Sandbox",
+    "SandboxError",
+    "SandboxFiles",
+    "SandboxInfo",
+    "SandboxOptions",
     "SandboxPage",
     "SandboxSize",
     "SelfTest",
+    "Session",
+    "SessionOptions",
     "ShipState",
     "Started",
     "Stderr",
     "Stdout",
     "Terminal",
     "Truncated",
+    "Unavailable",
     "Usage",
     "Verdict",
     "collect",

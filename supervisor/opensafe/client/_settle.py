@@ -1,0 +1,101 @@
+"""From a call's outcome to a result or to the exception that says whose failure it is.
+
+Policy's no is Denied, the command's own failure CommandFailed, the platform's SandboxError.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from opensafe.errors import Denied, OpenSafeError, ReviewPending
+from opensafe.model.outcome import OutcomeKind
+
+from ._command_errors import (
+    CallLost,
+    CommandCancelled,
+    CommandFailed,
+    CommandNotStarted,
+    CommandTimedOut,
+    OutputLimitExceeded,
+)
+from ._result import CommandResult
+from ._types import Verdict
+
+_WORDS: Final = {
+    OutcomeKind.BLOCKED: "blocked by policy",
+    OutcomeKind.REVIEW_REJECTED: "a reviewer rejected the call",
+    OutcomeKind.REVIEW_EXPIRED: "nobody decided on the review in time",
+    OutcomeKind.VIOLATION: "ended: the program did what policy forbids a running one",
+}
+_ENDS: Final[dict[OutcomeKind, Callable[[CommandResult], OpenSafeError]]] = {
+    OutcomeKind.NOT_STARTED: lambda result: CommandNotStarted(
+        "the command was not started", result, value=_why(result)
+    ),
+    OutcomeKind.DEADLINE: lambda result: CommandTimedOut(
+        "the command ran too long and was killed", result, value=_why(result), remedy="Allow it more time, or do less."
+    ),
+    OutcomeKind.OUTPUT_LIMIT: lambda result: OutputLimitExceeded(
+        "the command wrote too much and was killed", result, value=_why(result), remedy="Write into a file."
+    ),
+    OutcomeKind.CANCELLED: lambda result: CommandCancelled("the command was cancelled", result, value=_why(result)),
+    OutcomeKind.LOST: lambda result: CallLost(
+        "nobody saw the call's end", result, value=_why(result), remedy="Look at what it did before repeating it."
+    ),
+}
+
+
+def settle(result: CommandResult, *, check: bool = False) -> CommandResult:
+    """The result of a command that ended by itself. Raises what else there is, and with `check` for a status not 0."""
+    outcome = result.outcome
+    match outcome.kind:
+        case OutcomeKind.EXITED | OutcomeKind.SIGNALLED:
+            if check and result.exit_code != 0:
+                raise _unsuccessful(result)
+            return result
+        case OutcomeKind.REVIEW_PENDING:
+            raise pending(result.verdict, result.call_id)
+        case kind if kind in _WORDS:
+            raise _denied(result)
+        case kind:
+            raise _ENDS[kind](result)
+
+
+def pending(verdict: Verdict, call_id: str) -> ReviewPending:
+    """What is raised, and told, for a call that is parked."""
+    hits = verdict.deciding()
+    why = "; ".join(f"{hit.id}: {hit.reason}" for hit in hits[:3])
+    error = ReviewPending(
+        f"parked for a reviewer: {why}",
+        value=verdict.review_id,
+        remedy="Once it is approved, resume the call by its call_id.",
+    )
+    error.rules, error.call_id = hits, call_id
+    return error
+
+
+def _denied(result: CommandResult) -> Denied:
+    hits = result.verdict.deciding()
+    outcome = result.outcome
+    violation = outcome.kind is OutcomeKind.VIOLATION  # the rules of the verdict are those that had allowed it
+    reasons = [] if violation else [f"{hit.id}: {hit.reason}" for hit in hits[:3]]
+    told = [outcome.detail] if outcome.detail and outcome.kind is not OutcomeKind.BLOCKED else []
+    error = Denied(
+        f"{_WORDS[outcome.kind]}: {'; '.join(told + reasons) or outcome.detail}",
+        value="" if violation or not hits else hits[0].value,
+        remedy="" if violation or not hits else hits[0].remedy,
+        rules=() if violation else hits,
+        outcome=outcome.kind.value,
+    )
+    error.call_id = result.call_id
+    return error
+
+
+def _unsuccessful(result: CommandResult) -> CommandFailed:
+    how = f"exited with {result.exit_code}"
+    if result.exit_code is not None and result.exit_code < 0:
+        how = f"was ended by signal {-result.exit_code}"
+    last = result.stderr.strip().rpartition("\n")[2]
+    return CommandFailed(f"the command {how}", result, value=last)
+
+
+def _why(result: CommandResult) -> str:
+    return result.outcome.detail
