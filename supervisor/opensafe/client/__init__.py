@@ -1,23 +1,30 @@
 """The client of the daemon: the only way in for the command line and for everything else that is not the daemon.
 
+Sandbox and AsyncSandbox are for those who run commands (docs/guides/sdk.md):
+
+    with Sandbox.create("my-agent") as box:
+        print(box.bash("make test").stdout)
+
+Client is the API as the daemon has it, one method an operation:
+
     async with Client.connect(find_socket()) as client:
         session = await client.create_session("my-agent")
         sandbox = await client.create_sandbox(session)
         result = await client.run_call(session, sandbox.sandbox_id, "call-1", "Bash", {"command": "make test"})
 
-A policy's *no* is a result, not an exception. What goes wrong on the way is one of the exceptions of
+There a policy's *no* is a result, not an exception. What goes wrong on the way is one of the exceptions of
 `opensafe.errors`, with the daemon's own words in it.
 """
 
-from opensafe.errors import Denied, OpenSafeError, ReviewPending, SandboxError, Unavailable
+from opensafe.errors import Denied, FileError, OpenSafeError, RequestError, ReviewPending, SandboxError, Unavailable
 from opensafe.model.description import description_digest
 from opensafe.model.sandbox import Terminal
 from opensafe.model.usage import Limits, Usage
 
 from ._async_files import AsyncSandboxFiles
+from ._async_pty import AsyncPty
 from ._async_sandbox import AsyncSandbox
 from ._async_session import AsyncSession
-from ._async_terminal import AsyncTerminal
 from ._calls import Call
 from ._client import Client
 from ._collect import collect
@@ -45,9 +52,9 @@ from ._opening import Opening
 from ._result import CommandResult, Output
 from ._retry import Retry
 from ._run import AsyncRun
-from ._run_options import CommandOptions, CreateOptions, RunOptions, SandboxOptions, SessionOptions
+from ._run_options import AttachOptions, CommandOptions, CreateOptions, RunOptions, SandboxOptions, SessionOptions
 from ._sync_files import SandboxFiles
-from ._sync_run import PtySession, Run
+from ._sync_run import Pty, Run
 from ._sync_sandbox import Sandbox, Session
 from ._trace import trace_context
 from ._types import (
@@ -75,11 +82,12 @@ from ._types import (
 
 __all__ = [
     "SOCKET_VARIABLE",
+    "AsyncPty",
     "AsyncRun",
     "AsyncSandbox",
     "AsyncSandboxFiles",
     "AsyncSession",
-    "AsyncTerminal",
+    "AttachOptions",
     "AuditRecord",
     "Ban",
     "BanEffect",
@@ -112,6 +120,7 @@ __all__ = [
     "EgressStanding",
     "Ended",
     "Event",
+    "FileError",
     "FileInfo",
     "Files",
     "Gap",
@@ -126,7 +135,8 @@ __all__ = [
     "Page",
     "Permit",
     "PoolState",
-    "PtySession",
+    "Pty",
+    "RequestError",
     "Retry",
     "Review",
     "ReviewPending",

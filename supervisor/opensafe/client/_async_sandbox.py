@@ -1,6 +1,6 @@
 """The asynchronous sandbox API: a sandbox, what runs in it, its files."""
 
-from __future__ import annotations
+from __future__ import annotations  # AsyncSandbox stands in its own signatures
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
@@ -10,8 +10,8 @@ from opensafe.errors import NotFound
 from opensafe.model.sandbox import Terminal
 
 from ._async_files import AsyncSandboxFiles
+from ._async_pty import AsyncPty
 from ._async_session import AsyncSession
-from ._async_terminal import AsyncTerminal
 from ._calls import Call
 from ._opening import Opening
 from ._result import CommandResult
@@ -65,7 +65,7 @@ class AsyncSandbox:
             async with AsyncExitStack() as stack:
                 session = await AsyncSession.create(agent, **_session_part(options))
                 stack.push_async_callback(session.aclose)
-                return await made_in(session, _sandbox_part(options), stack)
+                return await made_in(session, _sandbox_part(options), stack, owned=False)
             raise AssertionError("the stack swallows nothing")
 
         return Opening(made)
@@ -74,13 +74,17 @@ class AsyncSandbox:
     def connect(
         cls, session_id: str, sandbox_id: str, *, owned: bool = False, **options: Unpack[SessionOptions]
     ) -> Opening[AsyncSandbox]:
-        """One that is there already, such as that of a program which was killed. owned: closing it ends both."""
+        """One that is there already, such as that of a program which was killed. owned: closing it ends both.
+
+        Raises NotFound, Unavailable.
+        """
+        known(options, SessionOptions)
 
         async def found() -> AsyncSandbox:
             async with AsyncExitStack() as stack:
                 session = await AsyncSession.connect(session_id, owned=owned, **options)
                 stack.push_async_callback(session.aclose)
-                return await found_in(session, sandbox_id, stack, owned=owned)
+                return await found_in(session, sandbox_id, stack, owned=False)
             raise AssertionError("the stack swallows nothing")
 
         return Opening(found)
@@ -123,12 +127,12 @@ class AsyncSandbox:
         columns: int = 80,
         rows: int = 24,
         **options: Unpack[CommandOptions],
-    ) -> AsyncTerminal:
+    ) -> AsyncPty:
         """Run a program on a terminal; use it as a context manager."""
         known(options, CommandOptions)
         name, arguments = _called(command, options)
         size = Terminal(columns=columns, rows=rows)
-        return AsyncTerminal(self._start(name, arguments, _run_part(options), interactive=True, terminal=size))
+        return AsyncPty(self._start(name, arguments, _run_part(options), interactive=True, terminal=size))
 
     # Calls that were started before
 
@@ -222,10 +226,12 @@ class AsyncSandbox:
             return await run.wait()
 
 
-async def made_in(session: AsyncSession, options: SandboxOptions, resources: AsyncExitStack) -> AsyncSandbox:
-    """A new sandbox of the session, which takes over what is in `resources`."""
+async def made_in(
+    session: AsyncSession, options: SandboxOptions, resources: AsyncExitStack, *, owned: bool = True
+) -> AsyncSandbox:
+    """A new sandbox of the session, which takes over what is in `resources`. Not owned: it ends with the session."""
     created = await session.client.create_sandbox(session.session_id, **options)
-    return AsyncSandbox(session, created.sandbox_id, resources.pop_all(), owned=True)
+    return AsyncSandbox(session, created.sandbox_id, resources.pop_all(), owned=owned)
 
 
 async def found_in(session: AsyncSession, sandbox_id: str, resources: AsyncExitStack, *, owned: bool) -> AsyncSandbox:

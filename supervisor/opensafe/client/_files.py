@@ -53,6 +53,11 @@ class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
     mtime_unix_ns: int
     target: bytes = b""
 
+    @property
+    def filename(self) -> str:
+        """The name as text; bytes that are no UTF-8 are surrogates, as `os.fsdecode` makes them."""
+        return self.name.decode("utf-8", "surrogateescape")
+
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a directory, in the order of the names' bytes. next_cursor is empty on the last page."""

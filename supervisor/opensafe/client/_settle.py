@@ -3,10 +3,12 @@
 Policy's no is Denied, the command's own failure CommandFailed, the platform's SandboxError.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 from opensafe.errors import Denied, OpenSafeError, ReviewPending
+from opensafe.model.decision import Action, RuleHit, Severity
 from opensafe.model.outcome import OutcomeKind
 
 from ._command_errors import (
@@ -20,11 +22,13 @@ from ._command_errors import (
 from ._result import CommandResult
 from ._types import Verdict
 
+#: As the daemon writes the rule that a running program broke.
+_VIOLATION: Final = re.compile(r"([\w.]+): (.*) \(value: (.*)\)\. ?(.*)", re.DOTALL)
 _WORDS: Final = {
     OutcomeKind.BLOCKED: "blocked by policy",
     OutcomeKind.REVIEW_REJECTED: "a reviewer rejected the call",
     OutcomeKind.REVIEW_EXPIRED: "nobody decided on the review in time",
-    OutcomeKind.VIOLATION: "ended: the program did what policy forbids a running one",
+    OutcomeKind.VIOLATION: "killed: the program did what policy forbids",
 }
 _ENDS: Final[dict[OutcomeKind, Callable[[CommandResult], OpenSafeError]]] = {
     OutcomeKind.NOT_STARTED: lambda result: CommandNotStarted(
@@ -73,20 +77,28 @@ def pending(verdict: Verdict, call_id: str) -> ReviewPending:
 
 
 def _denied(result: CommandResult) -> Denied:
-    hits = result.verdict.deciding()
     outcome = result.outcome
-    violation = outcome.kind is OutcomeKind.VIOLATION  # the rules of the verdict are those that had allowed it
-    reasons = [] if violation else [f"{hit.id}: {hit.reason}" for hit in hits[:3]]
-    told = [outcome.detail] if outcome.detail and outcome.kind is not OutcomeKind.BLOCKED else []
+    if outcome.kind is OutcomeKind.VIOLATION:  # the rules of the verdict are those that had allowed it
+        hits, told = _violated(outcome.detail), ""
+    else:
+        hits, told = result.verdict.deciding(), outcome.detail
+    reasons = [f"{hit.id}: {hit.reason}" for hit in hits[:3]]
     error = Denied(
-        f"{_WORDS[outcome.kind]}: {'; '.join(told + reasons) or outcome.detail}",
-        value="" if violation or not hits else hits[0].value,
-        remedy="" if violation or not hits else hits[0].remedy,
-        rules=() if violation else hits,
+        ": ".join(part for part in (_WORDS[outcome.kind], told, "; ".join(reasons)) if part),
+        value=hits[0].value if hits else "",
+        remedy=hits[0].remedy if hits else "",
+        rules=hits,
         outcome=outcome.kind.value,
     )
     error.call_id = result.call_id
     return error
+
+
+def _violated(detail: str) -> tuple[RuleHit, ...]:
+    """The rule that a violation's detail tells in words."""
+    told = _VIOLATION.fullmatch(detail)
+    rule, reason, value, remedy = told.groups() if told else ("", detail, "", "")
+    return (RuleHit(id=rule, severity=Severity.HIGH, action=Action.BLOCK, reason=reason, value=value, remedy=remedy),)
 
 
 def _unsuccessful(result: CommandResult) -> CommandFailed:

@@ -1,9 +1,9 @@
-"""A command under way, and a terminal, for synchronous programs: AsyncRun and AsyncTerminal behind a Portal."""
+"""A command under way, and a terminal, for synchronous programs: AsyncRun and AsyncPty behind a Portal."""
 
 from types import TracebackType
 from typing import Self
 
-from ._async_terminal import AsyncTerminal
+from ._async_pty import AsyncPty
 from ._portal import Portal
 from ._result import CommandResult, Output
 from ._run import AsyncRun
@@ -75,10 +75,10 @@ class Run:
         self.close()
 
 
-class PtySession:
-    """See AsyncTerminal."""
+class Pty:
+    """See AsyncPty."""
 
-    def __init__(self, portal: Portal, terminal: AsyncTerminal) -> None:
+    def __init__(self, portal: Portal, terminal: AsyncPty) -> None:
         self._portal = portal
         self._terminal = terminal
 

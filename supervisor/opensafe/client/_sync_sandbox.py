@@ -3,10 +3,12 @@
 It may be used from any thread, and inside a running event loop, such as a notebook's.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from opensafe.errors import OpenSafeError
 from opensafe.model.usage import Usage
 
 from ._async_sandbox import AsyncSandbox
@@ -16,7 +18,7 @@ from ._portal import Portal
 from ._result import CommandResult
 from ._run_options import AttachOptions, CommandOptions, CreateOptions, RunOptions, SandboxOptions, SessionOptions
 from ._sync_files import SandboxFiles
-from ._sync_run import PtySession, Run
+from ._sync_run import Pty, Run
 from ._types import SandboxInfo
 
 Opened = TypeVar("Opened", AsyncSession, AsyncSandbox)
@@ -72,7 +74,8 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with _first(error):
+            self.close()
 
 
 class Sandbox:
@@ -130,6 +133,12 @@ class Sandbox:
         """
         return Run(self._portal, self._box.stream(command, interactive=interactive, **options))
 
+    def tool_stream(
+        self, name: str, arguments: Mapping[str, Any], *, interactive: bool = False, **options: Unpack[RunOptions]
+    ) -> Run:
+        """Run a tool by its name and iterate over its output."""
+        return Run(self._portal, self._box.tool_stream(name, arguments, interactive=interactive, **options))
+
     def terminal(
         self,
         command: str | Sequence[str] = "bash",
@@ -137,9 +146,9 @@ class Sandbox:
         columns: int = 80,
         rows: int = 24,
         **options: Unpack[CommandOptions],
-    ) -> PtySession:
+    ) -> Pty:
         """Run a program on a terminal; use it as a context manager."""
-        return PtySession(self._portal, self._box.terminal(command, columns=columns, rows=rows, **options))
+        return Pty(self._portal, self._box.terminal(command, columns=columns, rows=rows, **options))
 
     def attach(self, call_id: str, *, offset: int = 0, **options: Unpack[AttachOptions]) -> Run:
         """A call of this session that somebody started: its output from byte `offset` on, then its result."""
@@ -184,7 +193,18 @@ class Sandbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with _first(error):
+            self.close()
+
+
+@contextmanager
+def _first(error: BaseException | None) -> Iterator[None]:
+    """What went wrong before closing is what is to be told."""
+    try:
+        yield
+    except OpenSafeError:
+        if error is None:
+            raise
 
 
 def _opened(opening: Opening[Opened]) -> tuple[Portal, Opened]:

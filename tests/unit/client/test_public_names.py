@@ -5,11 +5,12 @@ import opensafe.client
 
 def test_the_public_names_are_these():
     assert sorted(opensafe.client.__all__) == [
+        "AsyncPty",
         "AsyncRun",
         "AsyncSandbox",
         "AsyncSandboxFiles",
         "AsyncSession",
-        "AsyncTerminal",
+        "AttachOptions",
         "AuditRecord",
         "Ban",
         "BanEffect",
@@ -42,6 +43,7 @@ def test_the_public_names_are_these():
         "EgressStanding",
         "Ended",
         "Event",
+        "FileError",
         "FileInfo",
         "Files",
         "Gap",
@@ -56,7 +58,8 @@ def test_the_public_names_are_these():
         "Page",
         "Permit",
         "PoolState",
-        "PtySession",
+        "Pty",
+        "RequestError",
         "Retry",
         "Review",
         "ReviewPending",

@@ -8,7 +8,7 @@ from ._result import CommandResult, Output
 from ._run import AsyncRun
 
 
-class AsyncTerminal:
+class AsyncPty:
     """Use it as a context manager. One reader and one writer at a time; leaving it ends the program."""
 
     def __init__(self, run: AsyncRun) -> None:
