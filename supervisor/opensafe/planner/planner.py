@@ -2,8 +2,8 @@
 
 import pathlib
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Self, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -166,10 +166,11 @@ class Planner:
         resumed: Command[str] | None = Command(resume=True) if found.interrupts else None
         stream = self._graph.astream(resumed, config, context=self._door, stream_mode="updates", durability="sync")
         try:
-            async for part in stream:
-                for name, update in part.items():
-                    if name in TRANSITIONS:  # and no interrupt, which `end` tells
-                        yield _step(name, update)
+            async with aclosing(cast(AsyncGenerator[dict[str, Any], None], stream)) as parts:
+                async for part in parts:
+                    for name, update in part.items():
+                        if name in TRANSITIONS:  # and no interrupt, which `end` tells
+                            yield _step(name, update)
         finally:
             await self._door.calls.close()
 

@@ -106,8 +106,9 @@ def _plain(answer: AIMessage, calls: list[Call]) -> AIMessage:
     the answers to it.
     """
     text = answer.text
-    given = {call["answers"] for call in calls}
-    if not any(call["error"] for call in calls) and len(text) <= _TEXT_MAX and len(given) == len(calls):
+    ids = [call["id"] for call in answer.tool_calls]
+    sound = all(ids) and len(set(ids)) == len(ids) and not any(call["error"] for call in calls)
+    if sound and len(str(answer.content)) <= _TEXT_MAX:
         return answer
     for call in calls:  # ids that the model used twice, or not at all, are replaced by ours
         call["answers"] = call["call_id"]

@@ -7,9 +7,9 @@ one call_id. It is private: a conversation is in it.
 import fcntl
 import os
 import pathlib
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from opensafe.errors import Conflict, InvalidArgument, NotFound
+from opensafe.errors import Conflict, InvalidArgument, NotFound, OpenSafeError
 
 
 class LatestSaver(AsyncSqliteSaver):
@@ -46,11 +46,20 @@ class LatestSaver(AsyncSqliteSaver):
 
 @asynccontextmanager
 async def saver(path: str | pathlib.Path) -> AsyncIterator[LatestSaver]:
-    """The saver on a database, which is made where it is missing. Reading a checkpoint makes only known types."""
-    async with aiosqlite.connect(path) as connection:
-        await connection.execute("PRAGMA synchronous=FULL")
-        plain: Any = None  # no module is imported at the word of a checkpoint
-        yield LatestSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=plain))
+    """The saver on a database, which is made where it is missing. Reading a checkpoint imports nothing at its word.
+
+    Raises OpenSafeError where the database fails within the block.
+    """
+    try:
+        async with aiosqlite.connect(path) as connection:
+            await connection.execute("PRAGMA synchronous=FULL")
+            yield LatestSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    except sqlite3.DatabaseError as error:
+        raise OpenSafeError(
+            f"the run's file can't be read or written: {error}",
+            value=path,
+            remedy="Nothing was sent since its last checkpoint was written. Resume the run once it can be.",
+        ) from error
 
 
 class RunFile:
@@ -77,10 +86,8 @@ class RunFile:
         except OSError as error:
             raise InvalidArgument(f"the run's file can't be used: {error.strerror}", value=self.path) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(fd, self.path)
             yield self.path
-        except BlockingIOError:
-            raise Conflict("another process goes on with this run", value=self.path) from None
         finally:
             if new and os.fstat(fd).st_size == 0:  # nothing came of it
                 self.remove()
@@ -90,3 +97,10 @@ class RunFile:
         """Forget the run."""
         for name in (self.path.name, f"{self.path.name}-wal", f"{self.path.name}-shm"):
             self.path.with_name(name).unlink(missing_ok=True)
+
+
+def _lock(fd: int, path: pathlib.Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Conflict("another process goes on with this run", value=path) from None
