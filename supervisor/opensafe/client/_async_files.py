@@ -46,11 +46,25 @@ class AsyncSandboxFiles:
         return await self._do(lambda files, call: files.read_bytes(path, offset=offset, length=length, call_id=call))
 
     async def write(
-        self, path: str, content: str | bytes | pathlib.Path, *, mode: int = 0o644, owner: str = ""
+        self,
+        path: str,
+        content: str | bytes | pathlib.Path,
+        *,
+        mode: int = 0o644,
+        owner: str = "",
+        in_place: bool = False,
     ) -> None:
-        """Replace or make a file as a whole. content: text (as UTF-8), bytes, or a file of this host."""
+        """Replace or make a file as a whole. content: text (as UTF-8), bytes, or a file of this host.
+
+        in_place: one that is there stays the same file, with its mode, and has to be writable.
+        """
         data = bytes(content, "utf-8") if isinstance(content, str) else content
-        await self._do(lambda files, call: files.write(path, data, mode=mode, owner=owner, call_id=call))
+        offset = 0 if in_place else None
+        await self._do(
+            lambda files, call: files.write(
+                path, data, mode=mode, offset=offset, truncate=in_place, owner=owner, call_id=call
+            )
+        )
 
     async def list(self, path: str = ".") -> list[FileInfo]:
         """All entries of a directory, in the order of their names' bytes."""

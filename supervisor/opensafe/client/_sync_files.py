@@ -24,9 +24,20 @@ class SandboxFiles:
         """A file's bytes, or a range of them; `length` 0 is to the end."""
         return self._portal.call(self._files.read_bytes(path, offset=offset, length=length))
 
-    def write(self, path: str, content: str | bytes | pathlib.Path, *, mode: int = 0o644, owner: str = "") -> None:
-        """Replace or make a file as a whole. content: text (as UTF-8), bytes, or a file of this host."""
-        self._portal.call(self._files.write(path, content, mode=mode, owner=owner))
+    def write(
+        self,
+        path: str,
+        content: str | bytes | pathlib.Path,
+        *,
+        mode: int = 0o644,
+        owner: str = "",
+        in_place: bool = False,
+    ) -> None:
+        """Replace or make a file as a whole. content: text (as UTF-8), bytes, or a file of this host.
+
+        in_place: one that is there stays the same file, with its mode, and has to be writable.
+        """
+        self._portal.call(self._files.write(path, content, mode=mode, owner=owner, in_place=in_place))
 
     def list(self, path: str = ".") -> list[FileInfo]:
         """All entries of a directory, in the order of their names' bytes."""

@@ -6,6 +6,7 @@ pipes reported. What is not known is LOST, never success.
 
 import asyncio
 import enum
+import errno
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -193,7 +194,8 @@ class Execution:
                     kind=OutcomeKind.VIOLATION, detail=ended.detail, run_ns=ended.run_ns, truncated=truncated
                 )
             case "not_started", _:
-                detail = f"{self._launch.program.argv[0]}: {ended.detail}"
+                why = errno.errorcode.get(ended.value, str(ended.value))
+                detail = f"{self._launch.program.argv[0]}: {ended.detail}: {why}"
                 return Outcome(kind=OutcomeKind.NOT_STARTED, detail=detail)
             case _, _Cause() as cause:
                 detail = {
