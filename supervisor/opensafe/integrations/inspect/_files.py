@@ -1,0 +1,102 @@
+"""Files of a sample: read and written as inspect_ai has it, with the exceptions that it knows."""
+
+import contextlib
+import errno
+import posixpath
+from collections.abc import Iterator
+from typing import Final
+
+from inspect_ai.util import OutputLimitExceededError, SandboxEnvironmentLimits, SandboxUnavailableError
+
+from opensafe.client import AsyncSandboxFiles
+from opensafe.errors import (
+    Conflict,
+    FileDenied,
+    FileError,
+    FileNotFound,
+    FileOutside,
+    FileTooLarge,
+    NoSpace,
+    NotFound,
+    NotPermitted,
+    OpenSafeError,
+    RequestError,
+    SandboxLost,
+    Unavailable,
+    WrongFileType,
+)
+
+#: Bytes asked for at once: less than a site lets one Read ask for (read_bytes of ceilings.json).
+_PIECE: Final = 32 << 20
+_ERRNO: Final[tuple[tuple[type[OpenSafeError], int], ...]] = (
+    (FileNotFound, errno.ENOENT),
+    (WrongFileType, errno.ENOTDIR),
+    (FileDenied, errno.EACCES),
+    (FileOutside, errno.EACCES),
+    (NotPermitted, errno.EACCES),
+    (NoSpace, errno.ENOSPC),
+    (FileTooLarge, errno.EFBIG),
+    (FileError, errno.EIO),
+    (RequestError, errno.EINVAL),
+)
+
+
+async def read(files: AsyncSandboxFiles, path: str) -> bytes:
+    """The whole content. Raises OutputLimitExceededError beyond the limit, IsADirectoryError, OpenSafeError."""
+    limit = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE
+    content = bytearray()
+    try:
+        while True:
+            length = min(_PIECE, limit + 1 - len(content))
+            piece = await files.read_bytes(path, offset=len(content), length=length)
+            content += piece
+            if len(content) > limit:
+                raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
+            if len(piece) < length:
+                return bytes(content)
+    except WrongFileType as error:
+        await _told_apart(files, path, error)
+        raise
+
+
+async def write(files: AsyncSandboxFiles, path: str, content: str | bytes) -> None:
+    """Make the file, with the directories above it, or write into the one that is there, which stays the same file.
+
+    Raises IsADirectoryError, OpenSafeError.
+    """
+    try:
+        try:
+            await files.write(path, content, in_place=True)
+        except FileNotFound:
+            await files.mkdir(posixpath.dirname(path) or ".", parents=True)
+            await files.write(path, content, in_place=True)
+    except WrongFileType as error:
+        await _told_apart(files, path, error)
+        raise
+
+
+async def _told_apart(files: AsyncSandboxFiles, path: str, error: WrongFileType) -> None:
+    """Raises IsADirectoryError, unless it is known that the path is something else."""
+    with contextlib.suppress(OpenSafeError):
+        if (await files.stat(path)).type != "directory":
+            return
+    raise IsADirectoryError(errno.EISDIR, "Is a directory", path) from error
+
+
+@contextlib.contextmanager
+def errors(path: str) -> Iterator[None]:
+    """What goes wrong within, as the OSError that inspect_ai expects. Denied, ReviewPending and SandboxError pass."""
+    try:
+        yield
+    except (NotFound, Conflict) as error:
+        raise SandboxLost(str(error)) from error
+    except Unavailable as error:
+        raise SandboxUnavailableError(str(error)) from error
+    except (FileError, RequestError) as error:
+        number = next(number for kind, number in _ERRNO if isinstance(error, kind))
+        raise OSError(number, str(error), path) from error
+
+
+def refused(why: object, path: str) -> PermissionError:
+    """Policy's no to a file operation."""
+    return PermissionError(errno.EACCES, str(why), path)
