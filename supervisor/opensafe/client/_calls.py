@@ -141,11 +141,12 @@ class Call:
         ended = False
         try:
             await stream.write(first)
-            if self._stdin is not None:
-                feeder = asyncio.create_task(self._feed(stream, self._stdin), name="opensafe-stdin")
             # Iterate, don't read(): after a write that came too late, read() drops what the daemon had sent before.
             # Go on after the outcome: the daemon ends the stream, and leaving early would reach it as a cancel.
             async for message in stream:
+                # Not before: where the call was refused, a write that fails takes the place of the daemon's reason.
+                if self._stdin is not None and feeder is None:
+                    feeder = asyncio.create_task(self._feed(stream, self._stdin), name="opensafe-stdin")
                 event = _exec_wire.event(message)
                 if event is None:
                     continue

@@ -20,6 +20,7 @@ import msgspec
 
 from opensafe._proto.v1 import files_pb2, files_pb2_grpc
 from opensafe.errors import InvalidArgument, OpenSafeError, Unavailable
+from opensafe.model.files import INLINE_MAX
 
 from ._failures import Answer, ask, stream
 
@@ -149,7 +150,7 @@ class Files:
         call = self._stub.WriteFile()
         first = files_pb2.WriteFileRequest(start=start)
         pieces = (files_pb2.WriteFileRequest(data=data) async for data in _pieces(content))
-        await self._send(call, first, pieces)
+        await self._send(call, first, pieces, judged_first=size > INLINE_MAX)
 
     # Names
 
@@ -231,7 +232,7 @@ class Files:
         call = self._stub.UploadTree()
         start = files_pb2.UploadTreeStart(call=self._call(call_id), path=path, owner=owner)
         pieces = (files_pb2.UploadTreeRequest(data=data) async for data in _split(archive))
-        answer = await self._send(call, files_pb2.UploadTreeRequest(start=start), pieces)
+        answer = await self._send(call, files_pb2.UploadTreeRequest(start=start), pieces, judged_first=True)
         return _left(answer.done)
 
     # Parts
@@ -248,13 +249,21 @@ class Files:
     async def _ask(self, call: Awaitable[Answer]) -> Answer:
         return await ask(call, self._socket)
 
-    async def _send(self, call: Any, first: Any, pieces: AsyncIterator[Any]) -> Any:  # noqa: ANN401 - calls of whatever messages
-        """Send all of it while answers come; the last one, which is `done`."""
-        feeding = asyncio.create_task(_feed(call, first, pieces), name="opensafe-content")
+    async def _send(self, call: Any, first: Any, pieces: AsyncIterator[Any], *, judged_first: bool) -> Any:  # noqa: ANN401 - calls of whatever messages
+        """Send all of it while answers come; the last one, which is `done`.
+
+        judged_first: the daemon judges the first message alone. To send more of what it refuses would cost its reason,
+        whose place a failing write takes.
+        """
+        judged = asyncio.Event()
+        if not judged_first:
+            judged.set()
+        feeding = asyncio.create_task(_feed(call, first, pieces, judged), name="opensafe-content")
         last: Any = None
         try:
             with stream(call, self._socket) as answers:
                 async for answer in answers:
+                    judged.set()
                     last = answer
         except asyncio.CancelledError:
             if feeding.done() and not feeding.cancelled():
@@ -274,9 +283,10 @@ class Files:
         return answer
 
 
-async def _feed(call: Any, first: Any, pieces: AsyncIterator[Any]) -> None:  # noqa: ANN401 - a call of whatever messages
+async def _feed(call: Any, first: Any, pieces: AsyncIterator[Any], judged: asyncio.Event) -> None:  # noqa: ANN401 - a call of whatever messages
     try:
         await call.write(first)
+        await judged.wait()
         async for piece in pieces:
             await call.write(piece)
         await call.done_writing()
