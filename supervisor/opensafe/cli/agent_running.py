@@ -19,6 +19,7 @@ from .report import encode, report
 
 if TYPE_CHECKING:  # LangGraph is an extra, and slow to import
     from langchain_core.language_models import BaseChatModel
+    from opentelemetry.sdk.trace import TracerProvider
 
     from opensafe.planner import RunEnd, RunFile, Step
 
@@ -82,14 +83,15 @@ async def _work(
 ) -> "RunEnd":
     from opensafe.planner import Planner
 
-    async with Planner.open(client, model, file.path, await_reviews=wish.wait) as planner:
+    options = {"await_reviews": wish.wait, "tracer_provider": _tracer_provider()}
+    async with Planner.open(client, model, file.path, **options) as planner:
         if not wish.resume:
             try:
                 await planner.begin(task, run_id=run_id)
             except OpenSafeError:
                 file.remove()
                 raise
-            _tell(wish, f"run {run_id}: `{_resume_line(wish, run_id)}` goes on with it where it is ended from outside")
+            _tell(wish, f"run {run_id}, to be resumed by `{_resume_line(wish, run_id)}`")
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, planner.stop)
         async for step in planner.steps(run_id):
             _show(wish, step)
@@ -102,6 +104,20 @@ async def _work(
         case _:
             _tell(wish, f"aborted, {end.kind}: {end.text}")
     return end
+
+
+def _tracer_provider() -> "TracerProvider | None":
+    """Where OpenTelemetry's own variables name a collector: spans go there, the last of them as the process ends."""
+    if not {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} & os.environ.keys():
+        return None
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider(resource=Resource({"service.name": "opensafe-agent"}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
 
 
 def _show(wish: Wish, step: "Step") -> None:

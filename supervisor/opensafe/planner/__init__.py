@@ -22,7 +22,7 @@ from .limits import Backoff, Limits
 from .models import load_model
 from .planner import Planner, new_run_id
 from .runs import RunFile
-from .scripted import Script, ScriptedModel, load_script
+from .scripted import Script, ScriptedModel, load_script, parse_script
 from .state import EndKind, RunEnd, RunState, Step
 from .table import TRANSITIONS, State, Transition
 from .tools import TOOLS
@@ -47,4 +47,5 @@ __all__ = [
     "load_model",
     "load_script",
     "new_run_id",
+    "parse_script",
 ]

@@ -28,7 +28,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     is shown of it, head and tail.
 
     unavailable: the daemon is not there or takes no call now. crowded: a cap of it was met. sandbox: a lost one is
-    replaced. model: its provider fails.
+    replaced. model: its provider fails. model_s: seconds that it may take for an answer.
     """
 
     turns: _Count = 50
@@ -43,3 +43,4 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     crowded: Backoff = Backoff(attempts=5, first_s=0.5, most_s=10)
     sandbox: Backoff = Backoff(attempts=2, first_s=0.1, most_s=1)
     model: Backoff = Backoff(attempts=4, first_s=1, most_s=30)
+    model_s: float = 600

@@ -1,9 +1,9 @@
 """Runs: begun, gone on with, stopped. Each is a thread of the graph, and its id is all that is needed to resume it."""
 
+import contextlib
 import pathlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Self, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -16,7 +16,7 @@ from opentelemetry.trace import TracerProvider, get_tracer
 
 from opensafe import __version__
 from opensafe.client import Client
-from opensafe.errors import Conflict, InvalidArgument, NotFound
+from opensafe.errors import Conflict, InvalidArgument, NotFound, OpenSafeError
 
 from . import runs
 from .calls import Calls
@@ -88,7 +88,7 @@ class Planner:
         )
 
     @classmethod
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def open(
         cls,
         client: Client,
@@ -120,11 +120,7 @@ class Planner:
         if (await self._graph.aget_state(config)).values:
             raise Conflict("there is a run of that id", value=run_id)
         with first_span(self._tracer, run_id) as trace:
-            if sandbox is not None:
-                session_id, sandbox_id = sandbox
-            else:
-                session_id = await self._client.create_session(self._agent, run_id)
-                sandbox_id = (await self._client.create_sandbox(session_id, self._template)).sandbox_id
+            session_id, sandbox_id = sandbox or await self._place(run_id)
         state = RunState(
             run_id=run_id,
             session_id=session_id,
@@ -152,6 +148,16 @@ class Planner:
         await self._graph.aupdate_state(config, cast(Any, state), as_node=START)
         return run_id
 
+    async def _place(self, run_id: str) -> tuple[str, str]:
+        """A session and a sandbox for a run."""
+        session_id = await self._client.create_session(self._agent, run_id)
+        try:
+            return session_id, (await self._client.create_sandbox(session_id, self._template)).sandbox_id
+        except BaseException:
+            with contextlib.suppress(OpenSafeError):
+                await self._client.close_session(session_id)
+            raise
+
     async def steps(self, run_id: str) -> AsyncIterator[Step]:
         """Go on with a run, and tell each transition when it is on disk. Raises NotFound.
 
@@ -166,7 +172,7 @@ class Planner:
         resumed: Command[str] | None = Command(resume=True) if found.interrupts else None
         stream = self._graph.astream(resumed, config, context=self._door, stream_mode="updates", durability="sync")
         try:
-            async with aclosing(cast(AsyncGenerator[dict[str, Any], None], stream)) as parts:
+            async with contextlib.aclosing(cast(AsyncGenerator[dict[str, Any], None], stream)) as parts:
                 async for part in parts:
                     for name, update in part.items():
                         if name in TRANSITIONS:  # and no interrupt, which `end` tells

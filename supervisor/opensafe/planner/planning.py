@@ -4,6 +4,7 @@ What a model answers is taken in bounded and plain: arguments over the limit nev
 conversation, where they would be sent to the provider again and again.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -30,7 +31,8 @@ async def plan(state: RunState, door: Door) -> Update:
     if state["turns"] >= limits.turns:
         return stop(EndKind.BUDGET, f"the model had its {limits.turns} turns")
     try:
-        answer = await door.model.ainvoke(state["messages"])
+        async with asyncio.timeout(limits.model_s):
+            answer = await door.model.ainvoke(state["messages"])
     except Exception as error:  # a provider raises whatever its libraries do
         raise model_error(error) from error
     if not isinstance(answer, AIMessage):

@@ -53,13 +53,17 @@ def load_script(name: str) -> Script:
         else:
             with pathlib.Path(name).open("rb") as file:
                 text = file.read(_LARGEST)
-        return msgspec.convert(yaml.safe_load(text), Script)  # JSON is YAML
     except OSError as error:
         raise InvalidArgument(f"the script can't be read: {error.strerror}", value=name) from error
+    return parse_script(text)
+
+
+def parse_script(text: str | bytes) -> Script:
+    """A script from JSON or YAML. Raises InvalidArgument."""
+    try:
+        return msgspec.convert(yaml.safe_load(text), Script)  # JSON is YAML
     except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise InvalidArgument(
-            f"the file is no script: {error}", value=name, remedy="See docs/guides/planner.md."
-        ) from error
+        raise InvalidArgument(f"it is no script: {error}", remedy="See docs/guides/planner.md.") from error
 
 
 class ScriptedModel(BaseChatModel):

@@ -1,5 +1,6 @@
 """What a model answers becomes calls with ids, bounded and plain, before anything is sent."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -117,6 +118,19 @@ async def test_what_a_provider_raises_may_pass_or_not(door, error, passing):
     with pytest.raises(ModelError, match=type(error).__name__) as raised:
         await plan(run_state(), door(Odd(gives=error)))
     assert raised.value.passing is passing
+
+
+class Slow(Odd):
+    """Never answers."""
+
+    async def _agenerate(self, messages, stop=None, run_manager=None, **_):
+        await asyncio.Event().wait()
+
+
+async def test_a_model_that_does_not_answer_in_time_may_answer_when_it_is_asked_again(door):
+    with pytest.raises(ModelError, match="TimeoutError") as raised:
+        await plan(run_state(), door(Slow(gives=None), Limits(model_s=0.01)))
+    assert raised.value.passing
 
 
 async def test_tokens_that_could_not_be_reported_are_kept_for_the_next_report(door):

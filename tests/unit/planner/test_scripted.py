@@ -43,7 +43,7 @@ async def test_it_plays_turn_by_turn_from_the_conversation_alone(tmp_path, text)
     "text", ["", "turns: [", "turns: {}", "turns: [{cal: 1}]", "- 1", "turns: [!!python/name:os.system {}]"]
 )
 def test_what_is_no_script_is_said_to_be(tmp_path, text):
-    with pytest.raises(InvalidArgument, match="no script"):
+    with pytest.raises(InvalidArgument, match="it is no script"):
         load_script(write(tmp_path, text))
 
 
