@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from opensafe.client import AsyncRun, AsyncSandbox, RunOptions
+from opensafe.client import AsyncRun, AsyncSandbox, ReviewPending, RunOptions
 from opensafe.errors import InvalidArgument, LimitExceeded, OpenSafeError, WrongFileType
 
 from .server_place import Place
-from .server_results import done, listing, of_command
+from .server_results import done, listing, of_command, parked
 from .server_tools import EDIT_BYTES, LIST_ENTRIES, OUTPUT_BYTES, READ_BYTES
 
 Arguments = Mapping[str, Any]
@@ -65,10 +65,13 @@ async def _write(_place: Place, sandbox: AsyncSandbox, given: Arguments) -> type
 async def _edit(place: Place, sandbox: AsyncSandbox, given: Arguments) -> types.CallToolResult:
     path = given["path"]
     async with place.editing:
-        info = await sandbox.files.stat(path)
+        try:
+            info = await sandbox.files.stat(path)
+            data = await sandbox.files.read_bytes(path, length=EDIT_BYTES + 1)
+        except ReviewPending as error:
+            return parked(error, "It is the look at the file alone that waits: the edit is then made with `write`.")
         if info.type != "file":
             raise WrongFileType(f"the name is a {info.type}", value=path, remedy="Name the regular file itself.")
-        data = await sandbox.files.read_bytes(path, length=EDIT_BYTES + 1)
         if len(data) > EDIT_BYTES:
             raise LimitExceeded(
                 "the file is too large to edit", value=path, limit=f"{EDIT_BYTES} bytes", remedy="Use bash and sed."

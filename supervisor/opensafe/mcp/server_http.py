@@ -32,6 +32,8 @@ PATH: Final = "/mcp"
 MAX_BODY: Final = 8 * 1024 * 1024
 #: Connections at once, each with one body at most.
 MAX_CONNECTIONS: Final = 64
+#: Bytes of a larger body that are read past, so that its sender gets to read the answer.
+_DISCARDED: Final = 64 * 1024 * 1024
 MIN_TOKEN: Final = 16
 _MAX_TOKEN: Final = 4096
 
@@ -147,6 +149,8 @@ class Gate:
             await self._app(scope, receive, send)
             return
         status, headers, body = refusal
+        if status == 413:
+            await _discard(receive)  # a connection closed on unread bytes is reset, and the answer with it
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *headers]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -162,6 +166,8 @@ class Gate:
             return 403, [], _body("pages of that Origin are not served")
         if not self._authorized(given.get(b"authorization", [])):
             return 401, [(b"www-authenticate", b'Bearer realm="opensafe"')], _body("a valid bearer token is needed")
+        if any(not length.isdigit() or int(length) > MAX_BODY for length in given.get(b"content-length", [])):
+            return 413, [], _body(f"a request has at most {MAX_BODY} bytes; send it in parts")
         versions = given.get(b"mcp-protocol-version", [])
         if any(version.decode("latin-1") not in HANDSHAKE_PROTOCOL_VERSIONS for version in versions):
             supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": versions[0].decode("latin-1")}
@@ -182,6 +188,15 @@ def _body(message: str, code: int = types.INVALID_REQUEST, data: dict[str, Any] 
     if data is not None:
         error["data"] = data
     return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+
+
+async def _discard(receive: Any) -> None:  # noqa: ANN401 - ASGI's
+    size = 0
+    while size < _DISCARDED:
+        message = await receive()
+        size += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return
 
 
 def _listening(door: Door) -> socket.socket:

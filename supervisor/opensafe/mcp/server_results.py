@@ -31,7 +31,7 @@ def of_error(error: OpenSafeError) -> types.CallToolResult:
         case Denied():
             return _refused(error)
         case ReviewPending():
-            return _parked(error)
+            return parked(error)
         case CommandFailed(result=result):
             told = _told("command", error) | _structured(result)
             return _failed(f"{_output(result)}\n{_text('The command did not end by itself', error)}", told)
@@ -43,9 +43,12 @@ def of_error(error: OpenSafeError) -> types.CallToolResult:
             return _failed(_text("The arguments are wrong; nothing was executed", error), _told("arguments", error))
         case RequestError():
             return _failed(_text("The request can't be served", error), _told("request", error))
-        case Unavailable():
+        case Unavailable(call_id=call_id) if call_id:
             told = _told("unavailable", error)
-            return _failed(_text("OpenSafe is not available", error), told)
+            told["remedy"] = f"Ask call_status with call_id {call_id} whether it was run before you send it again."
+            return _failed(f"OpenSafe was not available: {error.message}. {told['remedy']}", told)
+        case Unavailable():
+            return _failed(_text("OpenSafe is not available; nothing was executed", error), _told("unavailable", error))
         case _:
             return _failed(_text("OpenSafe failed", error), _told("internal", error))
 
@@ -67,21 +70,23 @@ def _refused(error: Denied) -> types.CallToolResult:
     return _failed(_text(f"Denied. {executed}", error), told)
 
 
-def _parked(error: ReviewPending) -> types.CallToolResult:
+def parked(error: ReviewPending, then: str = "") -> types.CallToolResult:
+    """A call that waits for a reviewer. then: what is to be done after it has run."""
+    remedy = "Ask call_status with this call_id once a reviewer has decided. Do not send the call again."
     told = {
         "kind": "review",
         "pending": True,
         "review_id": error.review_id,
         "call_id": error.call_id,
         "rules": [{"rule": hit.id, "reason": hit.reason} for hit in error.rules],
-        "remedy": "Ask call_status with this call_id once a reviewer has decided. Do not send the call again.",
+        "remedy": f"{remedy} {then}".strip(),
     }
     text = (
         f"Waits for a reviewer (review {error.review_id}); nothing was executed so far. {error.message}. Somebody else "
         f"has to decide: `opensafe review show {error.review_id}`. Then ask call_status with call_id {error.call_id}; "
-        "do not send the call again."
+        f"do not send the call again. {then}"
     )
-    return done(text, told)
+    return done(text.strip(), told)
 
 
 def _failed(text: str, told: dict[str, Any]) -> types.CallToolResult:

@@ -25,8 +25,9 @@ from .server_place import Places
 
 #: Bytes of one message.
 MAX_MESSAGE: Final = 8 * 1024 * 1024
-#: Requests that are not answered; while there are so many, nothing more is read.
+#: Requests that are not answered, and their bytes; while there are so many, nothing more is read.
 MAX_UNANSWERED: Final = 64
+MAX_UNANSWERED_BYTES: Final = 32 * 1024 * 1024
 _CHUNK: Final = 64 * 1024
 _HEAD: Final = 4096
 #: A message's first members as long as they are plain values; what follows may hold an `id` of something else.
@@ -56,31 +57,34 @@ async def serve(server: Server[Places], source: int = 0, sink: int = 1) -> None:
 
 
 class Unanswered:
-    """The requests that were read and have no answer yet, by id."""
+    """The requests that were read and have no answer yet, by id, with their sizes."""
 
     def __init__(self) -> None:
-        self._ids: set[str | int] = set()
+        self._sizes: dict[str | int, int] = {}
         self._room = asyncio.Event()
         self._room.set()
 
-    async def add(self, message: types.JSONRPCMessage) -> None:
-        """Wait for room, then count a request. A cancelled one will not be answered."""
+    async def add(self, message: types.JSONRPCMessage, size: int) -> bool:
+        """Wait for room, then count a request; False for one under an id that is in use."""
         match message:
             case types.JSONRPCRequest(id=number):
                 await self._room.wait()
-                self._ids.add(number)
+                if number in self._sizes:
+                    return False
+                self._sizes[number] = size
             case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": str() | int() as it}):
-                self._ids.discard(it)
+                self._sizes.pop(it, None)  # it will have no answer
         self._look()
+        return True
 
     def answered(self, message: types.JSONRPCMessage) -> None:
         """Count an answer."""
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
-            self._ids.discard(message.id)
+            self._sizes.pop(message.id, None)
             self._look()
 
     def _look(self) -> None:
-        if len(self._ids) < MAX_UNANSWERED:
+        if len(self._sizes) < MAX_UNANSWERED and sum(self._sizes.values()) < MAX_UNANSWERED_BYTES:
             self._room.set()
         else:
             self._room.clear()
@@ -131,8 +135,11 @@ async def _read(
                 if isinstance(message, types.JSONRPCError):
                     await answers.send(SessionMessage(message))
                     continue
-                await unanswered.add(message)
-                await incoming.send(SessionMessage(message))
+                if await unanswered.add(message, len(line)):
+                    await incoming.send(SessionMessage(message))
+                elif isinstance(message, types.JSONRPCRequest):
+                    text = "a request under this id is under way. Use another id for each."
+                    await answers.send(SessionMessage(_error(message.id, types.INVALID_REQUEST, text)))
 
 
 async def _write(writer: asyncio.StreamWriter, outgoing: Outgoing, incoming: Incoming, unanswered: Unanswered) -> None:

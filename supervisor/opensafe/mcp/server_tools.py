@@ -179,6 +179,6 @@ def conform(tool: str, arguments: Mapping[str, Any]) -> None:
         place = "/" + "/".join(str(part) for part in error.instance_path)
         raise InvalidArgument(
             f"{tool} {place}: {error.message[:300]}",
-            value=place,
+            value=repr(error.instance),
             remedy=f"See the input schema of {tool}.",
         )
