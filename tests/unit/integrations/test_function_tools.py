@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -26,13 +27,17 @@ class Echo:
             return json.dumps({"path": path, "offset": offset, "length": length}).encode()
 
 
-def _call(name, arguments, id="call_1"):
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+def _call(name, arguments):
+    return {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _of(box: Any, **options):
+    return FunctionTools(box, **options)
 
 
 @pytest.fixture
 def tools():
-    return FunctionTools(Untouched())
+    return _of(Untouched())
 
 
 def test_definitions_are_plain_json_with_valid_schemas(tools):
@@ -52,11 +57,11 @@ def test_definitions_for_responses_have_no_inner_function(tools):
 
 
 def test_only_offers_what_is_named():
-    tools = FunctionTools(Untouched(), only=["read", "bash"])
+    tools = _of(Untouched(), only=["read", "bash"])
     assert [one["function"]["name"] for one in tools.definitions()] == ["read", "bash"]
     assert "no tool 'write'. There are read, bash." in tools.answer(_call("write", "{}")).text
     with pytest.raises(InvalidArgument, match="no such tool"):
-        FunctionTools(Untouched(), only=["fetch"])
+        _of(Untouched(), only=["fetch"])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_what_is_no_call_is_answered(tools, call):
 
 
 def test_each_shape_of_a_call_gets_the_message_that_answers_it():
-    tools = FunctionTools(Echo())
+    tools = _of(Echo())
     chat = _call("read", '{"path": "a", "offset": 3, "length": 9}')
     told = '{"path": "a", "offset": 3, "length": 9}'
     assert tools.dispatch(chat) == {"role": "tool", "tool_call_id": "call_1", "content": told}
