@@ -48,8 +48,11 @@ class LatestSaver(AsyncSqliteSaver):
 async def saver(path: str | pathlib.Path) -> AsyncIterator[LatestSaver]:
     """The saver on a database, which is made where it is missing. Reading a checkpoint imports nothing at its word.
 
-    Raises OpenSafeError where the database fails within the block.
+    One that is made is readable by its owner alone. Raises InvalidArgument where it can't be made, OpenSafeError where
+    it fails within the block.
     """
+    if str(path) != ":memory:":
+        _make_private(pathlib.Path(path))
     try:
         async with aiosqlite.connect(path) as connection:
             await connection.execute("PRAGMA synchronous=FULL")
@@ -97,6 +100,15 @@ class RunFile:
         """Forget the run."""
         for name in (self.path.name, f"{self.path.name}-wal", f"{self.path.name}-shm"):
             self.path.with_name(name).unlink(missing_ok=True)
+
+
+def _make_private(path: pathlib.Path) -> None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass  # whoever made it chose who may read it
+    except OSError as error:
+        raise InvalidArgument(f"the database can't be made: {error.strerror}", value=path) from error
 
 
 def _lock(fd: int, path: pathlib.Path) -> None:

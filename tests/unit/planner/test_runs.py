@@ -51,3 +51,13 @@ async def test_only_the_latest_checkpoint_stays(tmp_path, client):
         saver = planner._graph.checkpointer
         async with saver.conn.execute("SELECT count(*) FROM checkpoints") as rows:
             assert await rows.fetchone() == (1,)
+
+
+async def test_a_database_is_made_for_its_owner_alone_and_where_it_can_be(tmp_path, client):
+    path = tmp_path / "runs.sqlite"
+    async with Planner.open(client, model({"answer": ""}), path) as planner:
+        await planner.begin("x", sandbox=("ses-1", "sb-1"))
+        assert {one.stat().st_mode & 0o777 for one in tmp_path.glob("runs.sqlite*")} == {0o600}
+    with pytest.raises(InvalidArgument, match="can't be made"):
+        async with Planner.open(client, model(), tmp_path / "no" / "runs.sqlite"):
+            pytest.fail("it was made")

@@ -40,7 +40,8 @@ async def test_it_plays_turn_by_turn_from_the_conversation_alone(tmp_path, text)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "turns: [", "turns: {}", "turns: [{cal: 1}]", "- 1", "turns: [!!python/name:os.system {}]"]
+    "text",
+    ["", "turns: [", "turns: {}", "turns: [{cal: 1}]", "- 1", "turns: [{answer: !!python/object/apply:os.getcwd []}]"],
 )
 def test_what_is_no_script_is_said_to_be(tmp_path, text):
     with pytest.raises(InvalidArgument, match="it is no script"):
