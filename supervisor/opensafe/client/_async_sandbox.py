@@ -122,7 +122,7 @@ class AsyncSandbox:
 
     def terminal(
         self,
-        command: str | Sequence[str] = "bash",
+        command: str | Sequence[str],
         *,
         columns: int = 80,
         rows: int = 24,

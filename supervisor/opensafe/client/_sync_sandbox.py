@@ -141,7 +141,7 @@ class Sandbox:
 
     def terminal(
         self,
-        command: str | Sequence[str] = "bash",
+        command: str | Sequence[str],
         *,
         columns: int = 80,
         rows: int = 24,

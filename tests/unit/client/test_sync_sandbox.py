@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import queue
 import subprocess
 import sys
 import threading
@@ -21,21 +22,20 @@ def _threads():
 @pytest.fixture
 def daemon(tmp_path):
     """A double in a thread of its own: the tests' thread waits for its answers."""
-    ready, ended, made = threading.Event(), None, []
+    ready = queue.SimpleQueue()
 
     async def serve():
-        nonlocal ended
         ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
         async with daemon_double.running(tmp_path / "opensafe.sock") as double:
-            made.extend((double, asyncio.get_running_loop()))
-            ready.set()
+            ready.put((double, lambda: loop.call_soon_threadsafe(ended.set)))
             await ended.wait()
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    ready.wait()
-    yield made[0]
-    made[1].call_soon_threadsafe(ended.set)
+    double, end = ready.get()
+    yield double
+    end()
     thread.join()
 
 
