@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from . import options
+from . import mcp_proxy, options
 
 group = typer.Typer(help="Serve agents over the Model Context Protocol.", no_args_is_help=True)
 
@@ -62,3 +62,8 @@ def serve(
         principal=principal,
     )
     return mcp_serving.perform(wish)
+
+
+group.command("proxy")(mcp_proxy.proxy)
+group.command("pins")(mcp_proxy.show_pins)
+group.command("approve")(mcp_proxy.approve)

@@ -1,0 +1,63 @@
+"""What the client gets for a call through the proxy: the server's result with our ids, or why there is none."""
+
+from typing import Any
+
+import mcp_types as types
+
+from opensafe.client import ReviewPending
+from opensafe.errors import OpenSafeError
+
+from .proxy_gate import Answered
+from .proxy_upstream import ServerGone
+from .server_results import of_error
+
+
+def answered(done: Answered) -> types.CallToolResult:
+    """The server's own result. Its `_meta` gives way to the decision's and the trace's ids."""
+    meta: dict[str, Any] = {
+        "opensafe/call_id": done.call_id,
+        "opensafe/decision_id": done.verdict.decision_id,
+        "opensafe/trace_id": done.verdict.trace_id,
+        **done.carrier,
+    }
+    return done.result.model_copy(update={"meta": meta})
+
+
+def failed(error: OpenSafeError, why: str = "") -> types.CallToolResult:
+    """Why there is no result. A parked call is no error, as with our own server. why: of a server that is gone."""
+    match error:
+        case ReviewPending():
+            return _parked(error)
+        case ServerGone():
+            error.value = error.value or why
+            told = {
+                "kind": "server",
+                "error": error.reason,
+                "message": error.message,
+                "value": error.value,
+                "remedy": error.remedy,
+                "call_id": error.call_id,
+            }
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=f"The MCP server failed: {error}")],
+                structured_content=told,
+                is_error=True,
+            )
+        case _:
+            return of_error(error)
+
+
+def _parked(error: ReviewPending) -> types.CallToolResult:
+    told = {
+        "kind": "review",
+        "pending": True,
+        "review_id": error.review_id,
+        "call_id": error.call_id,
+        "rules": [{"rule": hit.id, "reason": hit.reason, "value": hit.value} for hit in error.rules],
+        "remedy": error.remedy,
+    }
+    text = (
+        f"Waits for a reviewer (review {error.review_id}); nothing was executed so far. {error.message}. Somebody else "
+        f"has to decide: `opensafe review show {error.review_id}`. {error.remedy}"
+    )
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=told)
