@@ -1,7 +1,4 @@
-"""Several attempts at a task at once, each in a sandbox of its own, and a test that judges them.
-
-    python examples/sdk/judge.py
-"""
+"""Several attempts at once, each judged in a sandbox of its own. Run it with `python examples/sdk/judge.py`."""
 
 import asyncio
 

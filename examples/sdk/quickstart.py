@@ -1,7 +1,4 @@
-"""Ten lines: a sandbox, a command, and a policy's no.
-
-    python examples/sdk/quickstart.py
-"""
+"""Ten lines: a sandbox, a command, and a policy's no. Run it with `python examples/sdk/quickstart.py`."""
 
 from opensafe.client import Denied, Sandbox
 

@@ -1,7 +1,4 @@
-"""A call that waits for a person, who is told where to look.
-
-    python examples/sdk/review.py
-"""
+"""A call that waits for a person, who is told where to look. Run it with `python examples/sdk/review.py`."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Output as it comes, a program that is typed to, and a terminal.
-
-    python examples/sdk/stream.py
-"""
+"""Output as it comes, a program that is typed to, and a terminal. Run it with `python examples/sdk/stream.py`."""
 
 from opensafe.client import Sandbox
 
