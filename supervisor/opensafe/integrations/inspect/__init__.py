@@ -16,6 +16,7 @@ from ._commands import DENIED, NOT_TAKEN, PARKED, VIOLATION, CommandTimeoutError
 from ._config import OpenSafeSandboxConfig, SessionLimits
 from ._denials import DENIALS, Denial, denials
 from ._environment import OpenSafeSandboxEnvironment
+from ._reviewing import ReviewerFailedError
 from ._scoring import denial_count
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Denial",
     "OpenSafeSandboxConfig",
     "OpenSafeSandboxEnvironment",
+    "ReviewerFailedError",
     "SessionLimits",
     "denial_count",
     "denials",

@@ -80,6 +80,12 @@ def within(path: str | None) -> str:
     return posixpath.normpath(posixpath.join(WORKSPACE, path or ""))
 
 
+def without_login(argv: Sequence[str]) -> Sequence[str]:
+    """`bash --login -c TEXT …` as `bash -c TEXT …`, and any other command as it is."""
+    plain = len(argv) > 3 and argv[0] in ("bash", "/bin/bash") and argv[1] in ("--login", "-l") and argv[2] == "-c"
+    return (argv[0], *argv[2:]) if plain else argv
+
+
 async def run(sandbox: AsyncSandbox, command: Command) -> ExecResult[str]:
     """Its result. Raises what inspect_ai names of `exec`, Denied, ReviewPending, SandboxError and Unavailable."""
     limit = SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE

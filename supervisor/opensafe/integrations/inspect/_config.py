@@ -45,6 +45,9 @@ class OpenSafeSandboxConfig(_Model):
     agent: the name in traces and bans. limits: of the sample's session. idle_timeout_s: the sandbox is deleted after
     that long without a call, which is what ends those of an evaluation that was killed.
 
+    login_shell: whether `bash --login -c`, which inspect_ai's tools run, stays one. Its start files are code that no
+    rule sees, so that the shipped rules park each such call; without, the text alone is run and judged.
+
     reviewer, reviewer_socket: a principal who approves what is parked, at once and on record. Without one a parked call
     is refused, or with review_wait_s waits that long for a person.
     """
@@ -62,6 +65,7 @@ class OpenSafeSandboxConfig(_Model):
     hosts: tuple[str, ...] = ()
     agent: str = "inspect"
     limits: SessionLimits = SessionLimits()
+    login_shell: bool = False
     idle_timeout_s: int = Field(default=3600, ge=0)
     reviewer: str | None = None
     reviewer_socket: str | None = None

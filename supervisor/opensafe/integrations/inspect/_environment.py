@@ -5,6 +5,7 @@ a user that the sandbox does not have or the caller may not be is SandboxUserUns
 an error of the sample, and a daemon that can't be reached SandboxUnavailableError.
 """
 
+import asyncio
 import logging
 import os
 import pathlib
@@ -29,6 +30,7 @@ from opensafe.client import AsyncSandbox, Client, find_socket
 from opensafe.errors import (
     Conflict,
     Denied,
+    InvalidArgument,
     NotFound,
     OpenSafeError,
     RequestError,
@@ -58,6 +60,7 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
         self.sandbox = sandbox
         self._config = config
         self._denials: list[Denial] = []
+        self._closed = False
 
     @property
     def denials(self) -> tuple[Denial, ...]:
@@ -79,7 +82,7 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
     ) -> ExecResult[str]:
         """Run a program; see SandboxEnvironment.exec. What policy refuses ends with DENIED, PARKED or VIOLATION."""
         command = _commands.Command(
-            argv=cmd,
+            argv=cmd if self._config.login_shell else _commands.without_login(cmd),
             stdin=input.encode("utf-8") if isinstance(input, str) else input,
             cwd=_commands.within(cwd),
             env=env or {},
@@ -184,8 +187,14 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
 
     @classmethod
     async def task_init(cls, task_name: str, config: SandboxEnvironmentConfigType | None) -> None:  # noqa: ARG003 - for all
-        """See that there is a daemon. Raises InvalidArgument for another's config, Unavailable."""
+        """See that there is a daemon. Raises InvalidArgument for another's config or event loop, Unavailable."""
         settings = _config.read(config)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise InvalidArgument(
+                "sandboxes of OpenSafe need asyncio", remedy="Leave INSPECT_ASYNC_BACKEND unset."
+            ) from error
         async with Client.connect(_socket(settings)) as client:
             await client.status()
 
@@ -245,6 +254,9 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
 
     async def aclose(self) -> None:
         """Delete the sandbox, and wait until it is gone; end its session. Once is enough."""
+        if self._closed:
+            return
+        self._closed = True
         with anyio.CancelScope(shield=True):
             try:
                 try:

@@ -2,12 +2,19 @@
 
 from collections.abc import Awaitable, Callable
 
-from opensafe.client import Client, CreateOptions, ReviewPending, find_socket
+from opensafe.client import Client, CreateOptions, find_socket
+from opensafe.errors import Conflict, OpenSafeError, ReviewPending
 
 from ._config import OpenSafeSandboxConfig
 
 #: Seconds until what its reviewer approved has to go on.
 _APPROVED_WITHIN_S = 60.0
+
+
+class ReviewerFailedError(OpenSafeError):
+    """The reviewer of the configuration is none, asks itself, or can't be reached: an error of the sample."""
+
+    reason = "REVIEWER_FAILED"
 
 
 def stand_by(options: CreateOptions, config: OpenSafeSandboxConfig) -> None:
@@ -21,10 +28,16 @@ def stand_by(options: CreateOptions, config: OpenSafeSandboxConfig) -> None:
 
 def _approver(config: OpenSafeSandboxConfig) -> Callable[[ReviewPending], Awaitable[None]]:
     async def approve(parked: ReviewPending) -> None:
-        """Raises NotPermitted where the principal is no reviewer, or is the one who asks."""
         socket = config.reviewer_socket or find_socket(config.reviewer)
-        async with Client.connect(socket) as client:
-            review = await client.get_review(parked.review_id)
-            await client.approve_review(parked.review_id, review.digest)
+        try:
+            async with Client.connect(socket) as client:
+                review = await client.get_review(parked.review_id)
+                await client.approve_review(parked.review_id, review.digest)
+        except Conflict:
+            return  # somebody else decided; the call says how
+        except OpenSafeError as error:
+            raise ReviewerFailedError(
+                f"the evaluation's reviewer can't approve: {error.message}", value=socket, remedy=error.remedy
+            ) from error
 
     return approve
