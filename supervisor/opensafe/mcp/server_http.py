@@ -77,7 +77,7 @@ def read_token(path: pathlib.Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise InvalidArgument(f"the token file can't be opened: {error.strerror}", value=path) from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise InvalidArgument("the token file is no regular file", value=path)
@@ -87,7 +87,9 @@ def read_token(path: pathlib.Path) -> str:
                 value=f"{path}, mode {about.st_mode & 0o777:04o}, owner {about.st_uid}",
                 remedy=f"chown it to the user that serves, and chmod 600 {path}.",
             )
-        content = file.read(_MAX_TOKEN + 1)
+        content = os.read(descriptor, _MAX_TOKEN + 2)
+    finally:
+        os.close(descriptor)
     token = content.strip().decode("ascii", "replace")
     if not MIN_TOKEN <= len(token) <= _MAX_TOKEN or not token.isprintable() or not token.isascii() or " " in token:
         raise InvalidArgument(

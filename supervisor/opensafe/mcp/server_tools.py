@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 import mcp_types as types
+import msgspec
 
 from opensafe.errors import InvalidArgument
 
@@ -172,9 +173,10 @@ _VALIDATORS: Final = {tool.name: jsonschema_rs.Draft202012Validator(tool.input_s
 def conform(tool: str, arguments: Mapping[str, Any]) -> None:
     """Raises InvalidArgument for arguments that a tool does not take; the message names the place and the rule."""
     try:
-        error = next(iter(_VALIDATORS[tool].iter_errors(arguments)), None)
-    except ValueError as unfit:  # a lone surrogate is in no JSON text
+        msgspec.json.encode(arguments)
+    except (ValueError, RecursionError) as unfit:  # such as a lone surrogate
         raise InvalidArgument(f"the arguments of {tool} are no JSON: {unfit}") from unfit
+    error = next(iter(_VALIDATORS[tool].iter_errors(arguments)), None)
     if error is not None:
         place = "/" + "/".join(str(part) for part in error.instance_path)
         raise InvalidArgument(
