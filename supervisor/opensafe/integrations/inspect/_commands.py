@@ -57,7 +57,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be run. cwd: absolute. timeout: seconds; None is as long as policy grants."""
 
     argv: Sequence[str]
-    stdin: bytes | None
+    stdin: str | bytes | None
     cwd: str
     env: Mapping[str, str]
     user: str | None
@@ -119,8 +119,8 @@ def refused(code: int, why: object, result: CommandResult | None = None) -> Exec
     return ExecResult(False, code, stdout, f"{stderr}opensafe: {why}\n")
 
 
-def not_taken(error: RequestError) -> ExecResult[str]:
-    """The result of a command that can't be asked for like this, such as one with an argument of 200 KB."""
+def not_taken(error: RequestError | UnicodeError) -> ExecResult[str]:
+    """The result of a command that can't be asked for like this: an argument of 200 KB, a NUL, half a character."""
     return refused(NOT_TAKEN, error)
 
 

@@ -83,7 +83,7 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
         """Run a program; see SandboxEnvironment.exec. What policy refuses ends with DENIED, PARKED or VIOLATION."""
         command = _commands.Command(
             argv=cmd if self._config.login_shell else _commands.without_login(cmd),
-            stdin=input.encode("utf-8") if isinstance(input, str) else input,
+            stdin=input,
             cwd=_commands.within(cwd),
             env=env or {},
             user=user,
@@ -102,7 +102,7 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
                 return _commands.refused(_commands.PARKED, self._note(error, "exec", command.text))
             except (NotFound, Conflict) as error:
                 raise SandboxLost(str(error)) from error
-            except RequestError as error:
+            except (RequestError, UnicodeError) as error:
                 return _commands.not_taken(error)
             except Unavailable as error:
                 raise SandboxUnavailableError(str(error)) from error

@@ -92,6 +92,8 @@ def errors(path: str) -> Iterator[None]:
         raise SandboxLost(str(error)) from error
     except Unavailable as error:
         raise SandboxUnavailableError(str(error)) from error
+    except UnicodeError as error:  # half a character in a name or a text
+        raise OSError(errno.EINVAL, str(error), path) from error
     except (FileError, RequestError) as error:
         number = next(number for kind, number in _ERRNO if isinstance(error, kind))
         raise OSError(number, str(error), path) from error
