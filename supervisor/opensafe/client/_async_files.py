@@ -4,34 +4,38 @@ Each operation has its call_id before it is sent, so that one that the daemon co
 tree that has begun is not.
 """
 
+from __future__ import annotations  # AsyncSession exists for the type checker only
+
 import asyncio
 import contextlib
 import os
 import pathlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from opensafe.errors import FileNotFound, InvalidArgument, OpenSafeError, ReviewPending
 
 from . import copying
 from ._files import Change, FileInfo, Files, Left
-from ._retry import repeating
+from ._retry import Retry, repeating
 from ._reviewing import reviewed
-from ._run_options import Defaults, fresh_id
+from ._run_options import fresh_id
+
+if TYPE_CHECKING:
+    from ._async_session import AsyncSession
 
 Answer = TypeVar("Answer")
 _PAGE: Final = 1000
+#: For trees, of which a part may have arrived.
+_ONCE: Final = Retry(attempts=1)
 
 
 class AsyncSandboxFiles:
     """Paths are absolute or relative to /workspace. Raises Denied, ReviewPending, FileError and SandboxError."""
 
-    def __init__(self, files: Files, waiting: Files, defaults: Defaults) -> None:
-        """waiting: the same files, for operations that wait for a reviewer."""
-        self._files = files
-        self._waiting = waiting
-        self._waiting.wait_for_review = True
-        self._defaults = defaults
+    def __init__(self, session: AsyncSession, sandbox_id: str) -> None:
+        self._session = session
+        self._sandbox_id = sandbox_id
 
     async def read(self, path: str) -> str:
         """A file's text. Raises InvalidArgument where it is no UTF-8."""
@@ -104,7 +108,7 @@ class AsyncSandboxFiles:
 
     async def watch(self, path: str, *, recursive: bool = False) -> AsyncGenerator[Change, None]:
         """Changes as they happen, the first being `watching`. Close it with `contextlib.aclosing` to end the watch."""
-        async with contextlib.aclosing(self._files.watch(path, recursive=recursive)) as changes:
+        async with contextlib.aclosing(self._open().watch(path, recursive=recursive)) as changes:
             async for change in changes:
                 yield change
 
@@ -112,7 +116,8 @@ class AsyncSandboxFiles:
         """Copy a file of this host to `target`, or a directory's content into it; what was left out, and why."""
         path = os.fspath(source)
         send = copying.send_tree if await asyncio.to_thread(os.path.isdir, path) else copying.send_file
-        return (await send(self._files, path, target, owner)).left
+        copied = await self._do(lambda files, call: send(files, path, target, owner, call_id=call), _ONCE)
+        return copied.left
 
     async def download(self, source: str, target: str | os.PathLike[str], *, with_auto_run: bool = False) -> Left:
         """Copy a file of the sandbox to `target`, or a directory's content into it; what was left out, with the reason.
@@ -121,23 +126,36 @@ class AsyncSandboxFiles:
         """
         info = await self.stat(source)
         fetch = copying.fetch_tree if info.type == "directory" else copying.fetch_file
-        return (await fetch(self._files, source, os.fspath(target), with_auto_run=with_auto_run)).left
+        to = os.fspath(target)
+        copied = await self._do(
+            lambda files, call: fetch(files, source, to, with_auto_run=with_auto_run, call_id=call), _ONCE
+        )
+        return copied.left
 
-    async def _do(self, operation: Callable[[Files, str], Awaitable[Answer]]) -> Answer:
+    def _open(self, *, waiting: bool = False) -> Files:
+        files = self._session.client.files(self._session.session_id, self._sandbox_id)
+        files.wait_for_review = waiting
+        return files
+
+    async def _do(
+        self, operation: Callable[[Files, str], Coroutine[Any, Any, Answer]], retry: Retry | None = None
+    ) -> Answer:
         call_id = fresh_id("file")
         try:
-            return await self._through_review(operation, call_id)
+            return await self._through_review(operation, call_id, retry or self._session.defaults.retry)
         except OpenSafeError as error:
             error.call_id = call_id
             raise
 
-    async def _through_review(self, operation: Callable[[Files, str], Awaitable[Answer]], call_id: str) -> Answer:
-        retry, seconds = self._defaults.retry, self._defaults.wait_review
+    async def _through_review(
+        self, operation: Callable[[Files, str], Coroutine[Any, Any, Answer]], call_id: str, retry: Retry
+    ) -> Answer:
+        defaults = self._session.defaults
         try:
-            return await repeating(retry, lambda: operation(self._files, call_id))
+            return await repeating(retry, lambda: operation(self._open(), call_id))
         except ReviewPending as parked:
-            if seconds is None:
+            if defaults.wait_review is None:
                 raise
             parked.call_id = call_id
-            going = repeating(retry, lambda: operation(self._waiting, call_id))
-            return await reviewed(going, parked, self._defaults.on_review, seconds)
+            going = repeating(retry, lambda: operation(self._open(waiting=True), call_id))
+            return await reviewed(going, parked, defaults.on_review, defaults.wait_review)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # AsyncSandbox stands in its own signatures
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, Unpack
 
@@ -44,11 +44,7 @@ class AsyncSandbox:
         """owned: it is deleted when it is closed. resources: what ends after it."""
         self.session = session
         self.sandbox_id = sandbox_id
-        self.files = AsyncSandboxFiles(
-            session.client.files(session.session_id, sandbox_id),
-            session.client.files(session.session_id, sandbox_id),
-            session.defaults,
-        )
+        self.files = AsyncSandboxFiles(session, sandbox_id)
         self._resources = resources
         if owned:
             self._resources.push_async_callback(self._delete)
@@ -62,11 +58,8 @@ class AsyncSandbox:
         known(options, CreateOptions)
 
         async def made() -> AsyncSandbox:
-            async with AsyncExitStack() as stack:
-                session = await AsyncSession.create(agent, **_session_part(options))
-                stack.push_async_callback(session.aclose)
-                return await made_in(session, _sandbox_part(options), stack, owned=False)
-            raise AssertionError("the stack swallows nothing")
+            session = await AsyncSession.create(agent, **_session_part(options))
+            return await _alone(session, lambda it: made_in(session, _sandbox_part(options), it, owned=False))
 
         return Opening(made)
 
@@ -81,11 +74,8 @@ class AsyncSandbox:
         known(options, SessionOptions)
 
         async def found() -> AsyncSandbox:
-            async with AsyncExitStack() as stack:
-                session = await AsyncSession.connect(session_id, owned=owned, **options)
-                stack.push_async_callback(session.aclose)
-                return await found_in(session, sandbox_id, stack, owned=False)
-            raise AssertionError("the stack swallows nothing")
+            session = await AsyncSession.connect(session_id, owned=owned, **options)
+            return await _alone(session, lambda it: found_in(session, sandbox_id, it, owned=False))
 
         return Opening(found)
 
@@ -186,6 +176,8 @@ class AsyncSandbox:
         await self._resources.aclose()
 
     async def _delete(self) -> None:
+        if self.session.closed:  # it went with it
+            return
         with suppress(NotFound):  # its lease, or somebody else, was faster
             await repeating(
                 self.session.defaults.retry, lambda: self.session.client.delete_sandbox(self.sandbox_id, wait=False)
@@ -238,6 +230,17 @@ async def found_in(session: AsyncSession, sandbox_id: str, resources: AsyncExitS
     """One that is there, which takes over what is in `resources`. Raises NotFound."""
     await session.client.get_sandbox(sandbox_id)
     return AsyncSandbox(session, sandbox_id, resources.pop_all(), owned=owned)
+
+
+async def _alone(session: AsyncSession, make: Callable[[AsyncExitStack], Awaitable[AsyncSandbox]]) -> AsyncSandbox:
+    """A sandbox with which its session is closed, as it is where there comes to be none."""
+    resources = AsyncExitStack()
+    resources.push_async_callback(session.aclose)
+    try:
+        return await make(resources)
+    except BaseException:
+        await session.aclose()
+        raise
 
 
 def _called(command: str | Sequence[str], options: CommandOptions) -> tuple[str, dict[str, Any]]:

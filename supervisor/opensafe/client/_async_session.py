@@ -5,7 +5,7 @@ from __future__ import annotations  # AsyncSandbox exists for the type checker o
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Unpack
 
-from opensafe.errors import NotFound
+from opensafe.errors import Conflict, NotFound
 from opensafe.model.usage import Limits, Usage
 
 from ._client import Client
@@ -23,10 +23,23 @@ class AsyncSession:
 
     def __init__(self, client: Client, session_id: str, defaults: Defaults, resources: AsyncExitStack) -> None:
         """resources: what ends with it."""
-        self.client = client
+        self._client = client
         self.session_id = session_id
         self.defaults = defaults
         self._resources = resources
+        self._closed = False
+
+    @property
+    def client(self) -> Client:
+        """Its connection. Raises Conflict once the session is closed."""
+        if self._closed:
+            raise Conflict("the session is closed", value=self.session_id, remedy="Open another one.")
+        return self._client
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed, and its sandboxes with it."""
+        return self._closed
 
     @classmethod
     def create(cls, agent: str = "agent", **options: Unpack[SessionOptions]) -> Opening[AsyncSession]:
@@ -66,6 +79,7 @@ class AsyncSession:
 
     async def aclose(self) -> None:
         """End the session where it was made here, and the connection. Once is enough."""
+        self._closed = True
         await self._resources.aclose()
 
 
@@ -84,5 +98,5 @@ async def _open(agent: str, session_id: str, *, owned: bool, options: SessionOpt
 
         if owned:
             stack.push_async_callback(end)
-        return AsyncSession(client, session_id, defaults, stack.pop_all())
-    raise AssertionError("the stack swallows nothing")
+        resources = stack.pop_all()
+    return AsyncSession(client, session_id, defaults, resources)

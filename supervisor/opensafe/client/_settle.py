@@ -22,6 +22,8 @@ from ._command_errors import (
 from ._result import CommandResult
 from ._types import Verdict
 
+#: Of the last line of standard error, in the message of a status that is not 0.
+_LINE_MAX: Final = 200
 #: As the daemon writes the rule that a running program broke.
 _VIOLATION: Final = re.compile(r"([\w.]+): (.*) \(value: (.*)\)\. ?(.*)", re.DOTALL)
 _WORDS: Final = {
@@ -31,18 +33,16 @@ _WORDS: Final = {
     OutcomeKind.VIOLATION: "killed: the program did what policy forbids",
 }
 _ENDS: Final[dict[OutcomeKind, Callable[[CommandResult], OpenSafeError]]] = {
-    OutcomeKind.NOT_STARTED: lambda result: CommandNotStarted(
-        "the command was not started", result, value=_why(result)
-    ),
+    OutcomeKind.NOT_STARTED: lambda result: CommandNotStarted(_told("the command was not started", result), result),
     OutcomeKind.DEADLINE: lambda result: CommandTimedOut(
-        "the command ran too long and was killed", result, value=_why(result), remedy="Allow it more time, or do less."
+        _told("the command ran too long and was killed", result), result, remedy="Allow it more time, or do less."
     ),
     OutcomeKind.OUTPUT_LIMIT: lambda result: OutputLimitExceeded(
-        "the command wrote too much and was killed", result, value=_why(result), remedy="Write into a file."
+        _told("the command wrote too much and was killed", result), result, remedy="Write into a file."
     ),
-    OutcomeKind.CANCELLED: lambda result: CommandCancelled("the command was cancelled", result, value=_why(result)),
+    OutcomeKind.CANCELLED: lambda result: CommandCancelled(_told("the command was cancelled", result), result),
     OutcomeKind.LOST: lambda result: CallLost(
-        "nobody saw the call's end", result, value=_why(result), remedy="Look at what it did before repeating it."
+        _told("nobody saw the call's end", result), result, remedy="Look at what it did before repeating it."
     ),
 }
 
@@ -105,9 +105,9 @@ def _unsuccessful(result: CommandResult) -> CommandFailed:
     how = f"exited with {result.exit_code}"
     if result.exit_code is not None and result.exit_code < 0:
         how = f"was ended by signal {-result.exit_code}"
-    last = result.stderr.strip().rpartition("\n")[2]
-    return CommandFailed(f"the command {how}", result, value=last)
+    last = result.stderr.strip().rpartition("\n")[2][:_LINE_MAX]
+    return CommandFailed(f"the command {how}{f': {last}' if last else ''}", result)
 
 
-def _why(result: CommandResult) -> str:
-    return result.outcome.detail
+def _told(what: str, result: CommandResult) -> str:
+    return f"{what}: {result.outcome.detail}" if result.outcome.detail else what

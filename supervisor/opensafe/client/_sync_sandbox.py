@@ -184,7 +184,7 @@ class Sandbox:
         """Delete it where it was made here, and close a session of its own, with its thread. Once is enough."""
         if self._owns_portal:
             _close(self._portal, self._box.aclose())
-        else:
+        elif self._portal.open:  # else it went with its session
             self._portal.call(self._box.aclose())
 
     def __enter__(self) -> Self:

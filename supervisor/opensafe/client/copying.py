@@ -30,10 +30,12 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     left: Left = Left()
 
 
-async def send_file(files: Files, source: str, target: str, owner: str) -> Copied:
+async def send_file(files: Files, source: str, target: str, owner: str, *, call_id: str = "") -> Copied:
     path = pathlib.Path(source)
     size, mode = _look(path)
-    await files.write(target + path.name if target.endswith("/") else target, path, mode=mode, owner=owner)
+    await files.write(
+        target + path.name if target.endswith("/") else target, path, mode=mode, owner=owner, call_id=call_id
+    )
     return Copied(read=size)
 
 
@@ -48,7 +50,7 @@ def _look(path: pathlib.Path) -> tuple[int, int]:
     return info.st_size, info.st_mode & 0o777
 
 
-async def fetch_file(files: Files, source: str, target: str, *, with_auto_run: bool) -> Copied:
+async def fetch_file(files: Files, source: str, target: str, *, with_auto_run: bool, call_id: str = "") -> Copied:
     """Whole or not at all, and never through a link that stands in the target's place."""
     place = _place_for(target, pathlib.PurePosixPath(source).name)
     read = 0
@@ -56,7 +58,7 @@ async def fetch_file(files: Files, source: str, target: str, *, with_auto_run: b
         descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:100]}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
-                async with contextlib.aclosing(files.read(source)) as pieces:
+                async with contextlib.aclosing(files.read(source, call_id=call_id)) as pieces:
                     async for data in pieces:
                         file.write(data)
                         read += len(data)
@@ -80,12 +82,12 @@ def _place_for(target: str, name: str) -> pathlib.Path:
     return path / name if path.is_dir() else path
 
 
-async def send_tree(files: Files, source: str, target: str, owner: str) -> Copied:
+async def send_tree(files: Files, source: str, target: str, owner: str, *, call_id: str = "") -> Copied:
     """`source`'s content becomes `target`'s."""
     pipe = _Pipe()
     packing = asyncio.create_task(asyncio.to_thread(_packed, source, pipe.write_end), name="pack")
     try:
-        left = await files.upload(target, pipe.read(), owner=owner)
+        left = await files.upload(target, pipe.read(), owner=owner, call_id=call_id)
     finally:
         pipe.close_reader()
         await asyncio.wait((packing,))
@@ -94,14 +96,15 @@ async def send_tree(files: Files, source: str, target: str, owner: str) -> Copie
     return Copied(read=pipe.passed, left=Left(items=missing.items + left.items, count=missing.count + left.count))
 
 
-async def fetch_tree(files: Files, source: str, target: str, *, with_auto_run: bool) -> Copied:
+async def fetch_tree(files: Files, source: str, target: str, *, with_auto_run: bool, call_id: str = "") -> Copied:
+    """`source`'s content into the directory `target` of this host, which is made where it is missing."""
     pipe = _Pipe()
     unpacking = asyncio.create_task(
         asyncio.to_thread(_unpacked, pipe.read_end, target, with_auto_run=with_auto_run), name="unpack"
     )
     left = Left()
     try:
-        left = await files.download(source, pipe.write)
+        left = await files.download(source, pipe.write, call_id=call_id)
     except BrokenPipeError:
         pass  # the unpacking has ended, and says why
     finally:

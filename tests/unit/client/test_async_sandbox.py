@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+import pickle
 
 import pytest
 
@@ -93,6 +94,14 @@ async def test_a_denial_has_rule_value_and_remedy(box):
     assert (no.rule, no.value, no.remedy) == ("egress.domain.allowlist", "evil.example.com", "Use a listed domain.")
     assert [rule.id for rule in no.rules] == ["egress.domain.allowlist"]
     assert no.outcome == "blocked"
+
+
+@pytest.mark.parametrize("kind", ["DEADLINE", "LOST", "BLOCKED", "REVIEW_PENDING"])
+async def test_an_error_may_travel_to_another_process(box, kind):
+    with pytest.raises(errors.OpenSafeError) as caught:
+        await box.tool("End", {"kind": kind, "detail": "why"})
+    there = pickle.loads(pickle.dumps(caught.value))
+    assert (type(there), str(there), vars(there)) == (type(caught.value), str(caught.value), vars(caught.value))
 
 
 async def test_a_violation_names_the_rule_that_the_daemon_tells_in_words(box):
@@ -277,6 +286,16 @@ async def test_a_sandbox_that_is_not_made_leaves_no_session(daemon):
     with pytest.raises(errors.NotPermitted):
         await AsyncSandbox.create("tester", socket=daemon.path, template="forbidden")
     assert daemon.closed == [daemon_double.SESSION]
+
+
+async def test_what_is_closed_says_so(daemon):
+    async with AsyncSession.create("tester", socket=daemon.path) as session:
+        box = await session.sandbox()
+    for request in (box.exec(["x"]), box.files.read("x"), box.info(), session.sandbox()):
+        with pytest.raises(errors.Conflict, match="closed"):
+            await request
+    await box.aclose()
+    await session.aclose()
 
 
 async def test_no_daemon_is_no_session(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def _threads():
 @pytest.fixture
 def daemon(tmp_path):
     """A double in a thread of its own: the tests' thread waits for its answers."""
-    ready = queue.SimpleQueue()
+    ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     async def serve():
         ended = asyncio.Event()
