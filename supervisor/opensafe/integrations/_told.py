@@ -113,16 +113,16 @@ def _texts(error: OpenSafeError) -> str:
 
 
 def _denial(error: Denied) -> str:
-    if error.outcome == "violation":
-        return f"Ended by policy: the program did what a running one may not. {error}"
     lines = ["Denied. Nothing was executed, and the same call will be denied again."]
+    if error.outcome == "violation":
+        lines = ["The command was killed: it ran, and did what policy forbids."]
     for rule in error.rules:
         lines.append(f"rule {rule.id}: {rule.reason}")
         if rule.value:
             lines.append(f"  value: {rule.value}")
         if rule.remedy:
             lines.append(f"  remedy: {rule.remedy}")
-    if not error.rules or error.outcome != "blocked":
+    if not error.rules or error.outcome not in ("blocked", "violation"):
         lines.insert(1, error.message if error.rules else str(error))
     return "\n".join(lines)
 
