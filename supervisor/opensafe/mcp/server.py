@@ -129,7 +129,9 @@ async def _tell(context: Context, name: str, parked: ReviewPending) -> bool:
 def _asks(context: Context) -> bool:
     """Whether the client can put something before a person."""
     capabilities = context.session.client_capabilities
-    return context.session.can_send_request and capabilities is not None and capabilities.elicitation is not None
+    asks = capabilities.elicitation if capabilities is not None else None
+    forms = asks is not None and (asks.form is not None or asks.url is None)
+    return forms and context.session.can_send_request
 
 
 async def _tick(context: Context) -> None:

@@ -69,10 +69,10 @@ class Place:
     async def aclose(self) -> None:
         """End session, sandbox and what runs in it."""
         async with self._making:
-            await self._forget()
-            if self._session is not None:
-                session, self._session = self._session, None
-                await session.aclose()
+            await self._stop_renewing()
+            session, self._session, self._sandbox = self._session, None, None
+            if session is not None:
+                await session.aclose()  # its sandboxes end with it
 
     async def _current(self) -> AsyncSandbox:
         async with self._making:
@@ -107,11 +107,15 @@ class Place:
                 return  # nobody knows: the next call will see
             await self._forget()
 
-    async def _forget(self) -> None:
+    async def _stop_renewing(self) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
-        sandbox, self._sandbox, self._renewing = self._sandbox, None, None
+            self._renewing = None
+
+    async def _forget(self) -> None:
+        await self._stop_renewing()
+        sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             with suppress(OpenSafeError):  # it ends with its session, and with its lease
                 await sandbox.aclose()

@@ -11,7 +11,7 @@ from typing import Any
 
 import mcp_types as types
 
-from opensafe.client import CommandFailed, CommandResult, Denied, ReviewPending
+from opensafe.client import CallLost, CommandFailed, CommandResult, Denied, ReviewPending
 from opensafe.errors import FileError, InvalidArgument, OpenSafeError, RequestError, SandboxError, Unavailable
 
 
@@ -34,7 +34,10 @@ def of_error(error: OpenSafeError) -> types.CallToolResult:
             return parked(error)
         case CommandFailed(result=result):
             told = _told("command", error) | _structured(result)
-            return _failed(f"{_output(result)}\n{_text('The command did not end by itself', error)}", told)
+            return _failed(f"{_output(result)}\n{_text('The command did not end by itself', error)}".strip(), told)
+        case CallLost(result=result):
+            told = _told("sandbox", error) | _structured(result)
+            return _failed(f"{_output(result)}\n{_text('The sandbox failed, not the command', error)}".strip(), told)
         case SandboxError():
             return _failed(_text("The sandbox failed, not the command", error), _told("sandbox", error))
         case FileError():
