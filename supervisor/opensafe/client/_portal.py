@@ -22,8 +22,10 @@ class Portal:
 
     def __init__(self) -> None:
         loop = asyncio.new_event_loop()
+        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(thread_name_prefix=_THREAD))
         thread = threading.Thread(target=_serve, args=(loop,), name=_THREAD, daemon=True)
         self._loop, self._thread = loop, thread
+        self._giving = threading.Lock()  # what is given comes before the end, which cancels it, or not at all
         self._forgotten = weakref.finalize(self, _end, loop, thread, forgotten=True)
         thread.start()
 
@@ -34,13 +36,14 @@ class Portal:
 
     def call(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
         """What it returns or raises. An interrupt of this thread cancels it. Raises Conflict once it is closed."""
-        if not self.open:
-            coroutine.close()
-            raise Conflict("it is closed", remedy="Open another one.")
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise Conflict("this is the synchronous API's own event loop", remedy="Use the asynchronous one.")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        with self._giving:
+            if not self.open:
+                coroutine.close()
+                raise Conflict("it is closed", remedy="Open another one.")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -50,7 +53,9 @@ class Portal:
 
     def close(self) -> None:
         """End the thread. Once is enough."""
-        if self._forgotten.detach() is not None:
+        with self._giving:
+            mine = self._forgotten.detach() is not None
+        if mine:
             _end(self._loop, self._thread)
 
 
@@ -72,5 +77,5 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, *, forgotten
     if forgotten:
         warnings.warn("a sandbox or session was not closed; its lease will end it", ResourceWarning, stacklevel=2)
     loop.call_soon_threadsafe(loop.stop)
-    if threading.current_thread() is not thread:
+    if not threading.current_thread().name.startswith(_THREAD):  # its end waits for those that it called
         thread.join()

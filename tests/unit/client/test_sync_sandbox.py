@@ -125,6 +125,31 @@ def test_a_callback_may_use_the_sandbox(daemon):
         assert seen == ["meanwhile"]
 
 
+def test_a_callback_may_close_the_sandbox(daemon):
+    box = Sandbox.create("tester", socket=daemon.path)
+    (thread,) = _threads()
+    with pytest.raises(errors.Conflict, match="closed"):
+        box.tool("Park", {}, on_review=lambda _: box.close())
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_who_comes_too_late_is_told_and_never_left_waiting(daemon):
+    def use(box):
+        while True:
+            box.exec(["x"])
+
+    for _ in range(5):
+        box = Sandbox.create("tester", socket=daemon.path)
+        with ThreadPoolExecutor(4) as pool:
+            using = [pool.submit(use, box) for _ in range(4)]
+            box.exec(["y"])
+            box.close()
+            for one in using:
+                with pytest.raises(errors.Conflict, match="closed"):
+                    one.result(timeout=30)
+
+
 def test_closing_does_not_hide_what_went_wrong(daemon):
     with pytest.raises(LookupError), Sandbox.create("tester", socket=daemon.path):
         raise LookupError
