@@ -17,7 +17,7 @@ from tests.unit.client import daemon_double
 
 
 def _threads():
-    return [thread for thread in threading.enumerate() if thread.name == "opensafe-client"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("opensafe-client")]
 
 
 @pytest.fixture
@@ -123,6 +123,7 @@ def test_a_callback_may_use_the_sandbox(daemon):
         with pytest.raises(LookupError):
             box.tool("Park", {}, on_review=on_review)
         assert seen == ["meanwhile"]
+    assert _threads() == []
 
 
 def test_a_callback_may_close_the_sandbox(daemon):
