@@ -89,25 +89,20 @@ class Proxy:
         self._looking = asyncio.Lock()
         self._notified: ServerSession | None = None
 
-    async def serve(self, door: Door | None) -> None:
-        """Until the client is gone, or over HTTP until a signal. Raises where the server can't be started at first."""
+    @contextlib.asynccontextmanager
+    async def server(self) -> AsyncIterator[Server[Any]]:
+        """What the client speaks to, over whichever transport. Raises where the server behind can't be started."""
         try:
             running = await self._upstream.running()
             await self._look(running)
-            server = self._server(running.client.server_capabilities)
-            if door is None:
-                await server_stdio.serve(server)
-            else:
-                await server_http.serve(server, door, lambda url: tell(f"serving MCP at {url}"))
+            yield self._server(running.client.server_capabilities)
         finally:
             await self._upstream.close()
 
     async def listing(self) -> Listing:
         """What the server shows, vetted."""
-        try:
-            return await self._look(await self._upstream.running())
-        finally:
-            await self._upstream.close()
+        async with self.server():
+            return self._listing
 
     def _server(self, capabilities: types.ServerCapabilities) -> Server[Any]:
         prompts, resources = capabilities.prompts is not None, capabilities.resources is not None
@@ -130,6 +125,8 @@ class Proxy:
         async with self._looking:
             now = asyncio.get_running_loop().time()
             if not running.stale and now - self._listed_at < self._wish.bounds.listing_s:
+                if self._pins is not None and any(map(self._is_changed, self._listing.tools.values())):
+                    self._pinned = self._pins.read()  # it may have been approved since
                 return self._listing
             try:
                 tools = await running.tools(self._wish.bounds.start_s)
@@ -241,9 +238,12 @@ class Proxy:
 
 
 async def run(client: Client, wish: Wish, door: Door | None = None) -> None:
-    """Serve over standard input and output, or at `door` over HTTP, in a session of its own."""
-    async with _session(client, wish) as session_id:
-        await Proxy(client, session_id, wish).serve(door)
+    """Serve over standard input and output until the client is gone, or at `door` over HTTP until a signal."""
+    async with _session(client, wish) as session_id, Proxy(client, session_id, wish).server() as server:
+        if door is None:
+            await server_stdio.serve(server)
+        else:
+            await server_http.serve(server, door, lambda url: tell(f"serving MCP at {url}"))
 
 
 async def manifest(client: Client, wish: Wish) -> str:

@@ -16,6 +16,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from opensafe.errors import OpenSafeError
+
 #: How many seconds' worth of messages may come at once.
 BURST_S: Final = 4
 
@@ -130,6 +132,8 @@ async def framed(pipe: Pipe, bounds: Bounds, ending: Ending) -> AsyncIterator[St
                 ending.set("it closed the connection")
             except Flooded as flood:
                 ending.set(str(flood), hostile=True)
+            except OpenSafeError as error:
+                ending.set(str(error))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 ending.set("the session is over")
 

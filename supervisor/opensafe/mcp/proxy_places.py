@@ -110,7 +110,7 @@ class OnHost(msgspec.Struct, frozen=True, kw_only=True):
                 yield streams
         finally:
             with anyio.CancelScope(shield=True):
-                await pipe.end()
+                await pipe.end(0 if ending.hostile else GRACE_S)
                 errors.cancel()
                 await asyncio.wait((errors,))
 
@@ -199,8 +199,10 @@ class _ProcessPipe:
     async def read(self) -> AsyncIterator[bytes]:
         while data := await self._output.read(65536):
             yield data
-        status = await self._process.wait()
-        self._ending.set(f"it ended: {'exited' if status >= 0 else 'signalled'} {abs(status)}")
+        await self._wait(GRACE_S)
+        status = self._process.returncode
+        if status is not None:
+            self._ending.set(f"it ended: {'exited' if status >= 0 else 'signalled'} {abs(status)}")
 
     async def write(self, data: bytes) -> None:
         self._input.write(data)
@@ -213,15 +215,21 @@ class _ProcessPipe:
         while data := await self._process.stderr.read(65536):
             errors.show(data)
 
-    async def end(self) -> None:
-        """Close its input, wait a moment, and kill its group whatever is left of it."""
+    async def end(self, grace: float) -> None:
+        """Close its input, wait so long, and kill its group whatever is left of it."""
         self._input.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE_S):
-                await self._process.wait()
+        await self._wait(grace)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        # Nothing public closes pipes that were not read out, or that somebody outside the group still holds.
+        self._process._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - as said above
         await self._process.wait()
+
+    async def _wait(self, seconds: float) -> None:
+        """For its end; that of its pipes belongs to it, and may never come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._process.wait()
 
 
 class _Errors:
