@@ -71,7 +71,7 @@ class Calls:
                     return verdict
                 case Ended(outcome):
                     return Finished(outcome=outcome, verdict=self._verdict)
-                case Started():
+                case _:
                     raise Unavailable("the call runs, and its verdict was not told")
         raise Unavailable("the daemon ended the stream without an outcome")
 

@@ -263,7 +263,9 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
             yield outcome("REVIEW_PENDING")
             return
         await self.double.reviewed.wait()
-        yield decision()
+        again = decision()
+        again.decision_id = "dec-2"
+        yield again
         yield exec_pb2.ExecResponse(stdout=b"approved")
         yield outcome(exit_code=0)
 
