@@ -159,7 +159,7 @@ class Planner:
             raise
 
     async def steps(self, run_id: str) -> AsyncIterator[Step]:
-        """Go on with a run, and tell each transition when it is on disk. Raises NotFound.
+        """Go on with a run, and tell each transition. Raises NotFound.
 
         Leaving early leaves the run as it is: it can be resumed, and a call under way goes on.
         """

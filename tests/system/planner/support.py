@@ -1,5 +1,6 @@
 """Runs on a real daemon, and what its two logs say was executed."""
 
+import asyncio
 import json
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -56,6 +57,12 @@ async def results(planner, run_id):
 async def approve(daemon, review_id):
     async with daemon.client("reviewer") as reviewer:
         await reviewer.approve_review(review_id, (await reviewer.get_review(review_id)).digest)
+
+
+async def started(daemon, count):
+    """Wait until the daemon has started so many programs."""
+    while daemon.starts() < count:  # noqa: ASYNC110 - the ledger is a file
+        await asyncio.sleep(0.02)
 
 
 def audit(daemon):

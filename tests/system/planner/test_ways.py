@@ -21,6 +21,7 @@ from tests.system.planner.support import (
     planner_on,
     results,
     scripted,
+    started,
 )
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
@@ -145,9 +146,11 @@ async def test_a_ban_ends_the_run_and_what_was_asked_for_after_it_is_not_sent(da
 async def test_the_user_ends_a_run_under_way_and_its_program(daemon, database):
     async with planner_on(daemon, database, scripted(bash("sleep 600"))) as planner:
         run_id = await planner.begin("x")
+        before = daemon.starts()
         async for step in planner.steps(run_id):
             if step.transition == "allow":
-                asyncio.get_running_loop().call_later(0.2, planner.stop, "enough")
+                await started(daemon, before + 1)
+                planner.stop("enough")
         end, state = await planner.end(run_id), await planner.state(run_id)
     assert (end.kind, end.text) == ("stopped", "enough")
     outcomes = [
@@ -239,12 +242,13 @@ async def test_a_call_that_the_daemon_died_under_is_lost_and_not_repeated(own_da
     turns = [bash("echo one >> runs.txt; sleep 600"), bash("cat runs.txt"), "Done."]
     async with planner_on(daemon, database, scripted(*turns)) as planner:
         run_id = await planner.begin("x")
-
-        def act(step):
-            if step.transition == "allow" and daemon.starts() == 1:
-                signal_process(daemon.child("front"))
-
-        _, end = await follow(planner, run_id, act)
+        killed: list[int] = []
+        async for step in planner.steps(run_id):
+            if step.transition == "allow" and not killed:
+                await started(daemon, 1)
+                killed.append(daemon.child("front"))
+                signal_process(killed[0])
+        end = await planner.end(run_id)
         told, state = await results(planner, run_id), await planner.state(run_id)
     assert end.kind == "done"
     assert "failed, not the command" in told[0]
