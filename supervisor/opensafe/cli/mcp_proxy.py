@@ -78,7 +78,8 @@ def proxy(
 ) -> int:
     """Stand before another MCP server: its tools are vetted and pinned, and every call of them is judged."""
     try:
-        from opensafe.mcp import proxy as proxying
+        from opensafe.mcp import proxy_run
+        from opensafe.mcp.proxy import Wish
         from opensafe.mcp.proxy_framing import Bounds
         from opensafe.mcp.proxy_pins import directory
         from opensafe.mcp.proxy_places import name_of
@@ -113,7 +114,7 @@ def proxy(
         door = Door(host=host, port=port, token=read_token(token_file))
     if on_host:
         present.say(f"the server {server} runs on this host, as this user, with nothing around it")
-    wish = proxying.Wish(
+    wish = Wish(
         server=server,
         argv=argv,
         url=url,
@@ -131,9 +132,9 @@ def proxy(
         bounds=Bounds(call_s=float(timeout)),
     )
     if manifest:
-        present.raw(ask(principal, lambda client: proxying.manifest(client, wish)))
+        present.raw(ask(principal, lambda client: proxy_run.manifest(client, wish)))
     else:
-        ask(principal, lambda client: proxying.run(client, wish, door))
+        ask(principal, lambda client: proxy_run.run(client, wish, door))
     return 0
 
 

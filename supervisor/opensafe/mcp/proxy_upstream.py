@@ -17,7 +17,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import ProgressFnT
 
 from opensafe import __version__
-from opensafe.errors import OpenSafeError, SandboxError
+from opensafe.errors import OpenSafeError
 
 from .proxy_framing import Bounds, Ending
 from .proxy_places import Place
@@ -29,7 +29,7 @@ Asked = TypeVar("Asked", types.CreateMessageResult, types.ElicitResult)
 _PAGES: Final = 32
 
 
-class ServerGone(SandboxError):  # noqa: N818 - as in opensafe.errors, the name says what happened
+class ServerGone(OpenSafeError):  # noqa: N818 - as in opensafe.errors, the name says what happened
     """The server can't be reached, or not any more; `value` says why."""
 
     reason = "SERVER_GONE"
@@ -200,4 +200,6 @@ def _cause(error: BaseException, ending: Ending) -> Exception:
         error = error.exceptions[0]
     if isinstance(error, OpenSafeError):
         return error
-    return ServerGone("the server could not be started", value=ending.why or f"{type(error).__name__}: {error}")
+    closed = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+    why = ending.why if closed and ending.why else f"{type(error).__name__}: {error}"
+    return ServerGone("the server could not be started", value=why)

@@ -1,5 +1,7 @@
 """Starting a server on this host: what does not answer, does not start, or asks for itself."""
 
+import asyncio
+import contextlib
 import os
 import sys
 
@@ -7,7 +9,8 @@ import pytest
 
 from opensafe import errors
 from opensafe.mcp.proxy_framing import Bounds
-from opensafe.mcp.proxy_places import OnHost, Remote
+from opensafe.mcp.proxy_places import OnHost
+from opensafe.mcp.proxy_remote import Remote
 from opensafe.mcp.proxy_upstream import ServerGone, Upstream
 
 
@@ -57,6 +60,29 @@ async def test_what_is_no_program_is_refused(argv):
 
 async def test_a_url_where_nobody_listens_is_an_error():
     assert isinstance(await refused(Upstream(Remote(url="http://127.0.0.1:9/mcp"), Bounds(), unheard)), ServerGone)
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "said"),
+    [
+        ("content-type: application/json", b"x" * 100_000, "more than 10000 bytes"),
+        ("content-type: application/json\r\ncontent-encoding: gzip", b"\x1f\x8b", "not asked for"),
+        ("content-type: text/event-stream", b"data: " + b"x" * 100_000, ""),
+    ],
+)
+async def test_an_answer_over_http_that_is_larger_than_it_may_be_is_not_read(head, body, said):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\nconnection: close\r\n\r\n".encode() + body)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        error = await refused(Upstream(Remote(url=url), Bounds(message_bytes=10_000), unheard))
+    assert isinstance(error, ServerGone)
+    assert said in str(error)
 
 
 async def test_a_server_on_the_host_gets_little_of_our_environment(monkeypatch, capfd):
