@@ -2,8 +2,9 @@
 
 A point is STATE:PHASE. For each, this process forks one that goes on with the run and kills itself (SIGKILL) there:
 `enter` and `leave` are the begin and the end of the state's span, and `told` is when its transition is told. At the
-begin of a state the checkpoint of the one before is on disk, and its own is not. The run is begun by the first. A line on standard output says which point was met; a line on standard input starts the
-next. The last, without a point, goes on to the end. Forked and not started anew, because importing takes a second.
+begin of a state the checkpoint of the one before is on disk, and its own is not. The run is begun by the first. A line
+on standard output says which point was met, and one on standard input starts the next. The last has no point and comes
+to the end. Forked and not started anew, because importing takes a second.
 """
 
 import asyncio
