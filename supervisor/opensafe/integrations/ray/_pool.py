@@ -93,8 +93,12 @@ class RolloutPool:
         self._metrics = Metrics(agent)
 
     async def __aenter__(self) -> Self:
-        await self.discover()
-        if not any(not host.lost for host in self._hosts.values()):
+        try:
+            await self.discover()
+        except BaseException:
+            await self.aclose()
+            raise
+        if all(host.lost for host in self._hosts.values()):
             said = "; ".join(f"{host.name}: {host.why_lost}" for host in self._hosts.values())
             wanted = f"with the resource {self._resource!r}" if self._resource else "that is alive"
             raise Unavailable(
@@ -167,7 +171,7 @@ class RolloutPool:
 
     async def give_back(self, claim: Claim) -> None:
         """Delete a claim's sandbox: what Claim.release does."""
-        await self._close(claim.host_state, claim.actor, claim.place)
+        await asyncio.shield(self._spawn(self._close(claim.host_state, claim.actor, claim.place)))
 
     async def _claim(self, sandbox: SandboxOptions) -> Claim:
         full: dict[str, LimitExceeded] = {}
@@ -178,7 +182,7 @@ class RolloutPool:
             try:
                 place = await asyncio.shield(opening)
             except asyncio.CancelledError:
-                self._later(self._close_opened(host, at, opening))
+                self._spawn(self._close_opened(host, at, opening))
                 raise
             except HostLost:
                 await self._free(host)
@@ -255,10 +259,12 @@ class RolloutPool:
         else:
             await self._close(host, at, place)
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """What goes on where its caller is cancelled, and is waited for by `aclose`."""
         task = asyncio.create_task(work, name="opensafe-rollouts")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _wanted(self, node: Mapping[str, Any]) -> bool:
         labels = node.get("Labels", {})
@@ -287,10 +293,10 @@ class RolloutPool:
     async def _end(self, host: Host) -> None:
         if not host.lost:
             try:
-                await host.ask(0, "sweep", self.pool_id)
-            except OpenSafeError:
+                await asyncio.wait_for(host.ask(0, "sweep", self.pool_id), self._placement.start_s)
+            except (OpenSafeError, TimeoutError):
                 self._unreleased += 1
-        host.stop()
+        host.lose("the pool is closed")
 
 
 def _known(options: SandboxOptions) -> None:
