@@ -14,6 +14,8 @@ from . import options, present
 if TYPE_CHECKING:  # the SDK is an extra, and slow to import
     from opensafe.mcp.proxy_pins import Pins
 
+#: Programs that say nothing of the server that they start.
+_LAUNCHERS = frozenset({"bash", "bunx", "deno", "docker", "env", "node", "npx", "python", "python3", "sh", "uv", "uvx"})
 _Server = Annotated[str, typer.Argument(metavar="SERVER", help="The server's name, as --name gives it.")]
 _PinsAt = Annotated[
     pathlib.Path | None,
@@ -99,7 +101,7 @@ def proxy(
     if url and urlsplit(url).scheme not in {"http", "https"}:
         raise InvalidArgument("no URL of HTTP", value=url)
     server = name or name_of(urlsplit(url).hostname or "" if url else argv[0])
-    if not SERVER.fullmatch(server) or "__" in server:
+    if not SERVER.fullmatch(server) or "__" in server or (not name and server in _LAUNCHERS):
         raise InvalidArgument(
             "this can't be a server's name",
             value=server,
@@ -129,7 +131,7 @@ def proxy(
         pins=None if site_pins else pins or directory(),
         sampling=allow_sampling,
         elicitation=allow_elicitation,
-        bounds=Bounds(call_s=float(timeout)),
+        bounds=Bounds(call_s=float(timeout), start_s=30.0 + wait),
     )
     if manifest:
         present.raw(ask(principal, lambda client: proxy_run.manifest(client, wish)))

@@ -128,6 +128,7 @@ class Proxy:
             try:
                 tools = await running.tools(self._wish.bounds.start_s)
             except (MCPError, ValidationError, TimeoutError) as error:
+                running.stale = True
                 raise _gone(running, "the server does not list its tools", error) from error
             self._listing = vet(self._wish.server, tools)
             shown = {name: tool.digest for name, tool in self._listing.tools.items()}

@@ -9,9 +9,11 @@ reported as lost, to the daemon and to the agent.
 """
 
 import asyncio
+import hashlib
 import json
 import time
 import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -34,8 +36,8 @@ from .proxy_upstream import ServerGone
 MAX_PARKED: Final = 256
 #: Bytes of a call's arguments, as the daemon takes them.
 MAX_ARGUMENTS: Final = 4 << 20
-#: Seconds that a permit must still hold when the call is sent.
-_MARGIN_S: Final = 5.0
+#: The part of a permit's time that a call may take, so that its end is told in time.
+_OF_PERMIT: Final = 0.9
 
 Send = Callable[[float, Mapping[str, str]], Awaitable[types.CallToolResult]]
 
@@ -66,7 +68,7 @@ class Gate:
         self._most, self._call_s, self._wait_s = pending, call_s, wait_s
         self._under_way = 0
         self._parked: OrderedDict[str, str] = OrderedDict()
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._retry = Retry(attempts=14)  # some fifteen seconds: a daemon that is started anew
         #: Set to a reason where an end could not be put on record.
         self.untold = ""
@@ -77,11 +79,12 @@ class Gate:
         carrier: the client's trace context. Raises Denied, ReviewPending, LimitExceeded, ServerGone, Unavailable and
         the daemon's other errors.
         """
-        text = json.dumps(asked.arguments, sort_keys=True, separators=(",", ":"))
-        if len(text) > MAX_ARGUMENTS:
+        text = json.dumps(asked.arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        content = text.encode("utf-8", "surrogatepass")
+        if len(content) > MAX_ARGUMENTS:
             raise LimitExceeded(
                 "the arguments are too large; nothing was executed",
-                value=f"{len(text)} bytes",
+                value=f"{len(content)} bytes",
                 limit=f"{MAX_ARGUMENTS} bytes",
                 remedy="Send less.",
             )
@@ -92,46 +95,40 @@ class Gate:
                 limit=f"{self._most} calls",
                 remedy="Wait for some of them to end.",
             )
-        key = json.dumps([asked.tool, asked.shown, text])
         self._under_way += 1
         try:
             with trace_context(carrier):
-                if key not in self._parked:
-                    return await self._attempt(key, f"mcp-{uuid.uuid4().hex}", asked, send, carrier)
-                async with self._turns.setdefault(key, asyncio.Lock()):
-                    # Whoever had the turn may have used the approval up: then this is a call of its own.
-                    call_id = self._parked.get(key) or f"mcp-{uuid.uuid4().hex}"
-                    return await self._attempt(key, call_id, asked, send, carrier)
+                permit, call_id = await self._permitted(asked, content)
+                return await self._run(call_id, permit, send, carrier)
         finally:
             self._under_way -= 1
-            if key not in self._parked:
-                self._turns.pop(key, None)
 
-    async def _attempt(self, key: str, call_id: str, asked: Asked, send: Send, carrier: Mapping[str, str]) -> Answered:
-        try:
-            permit = await self._begin(call_id, asked)
-        except OpenSafeError as error:
-            if not isinstance(error, Unavailable):
-                self._forget(key, call_id)
-            error.call_id = call_id
-            raise
-        if permit.permit:
-            self._forget(key, call_id)
-            return await self._run(call_id, permit, send, carrier)
-        if permit.outcome is None and permit.verdict.action is Action.REVIEW:
-            self._park(key, call_id)
-            raise _pending(permit.verdict, call_id)
-        self._forget(key, call_id)
-        raise _denied(permit, call_id)
+    async def _permitted(self, asked: Asked, content: bytes) -> tuple[Permit, str]:
+        """The permit, and the call_id that it is for: the parked one's where the same call was parked before."""
+        key = hashlib.sha256(f"{asked.tool}\n{asked.shown}\n".encode() + content).hexdigest()
+        turn = self._turns.get(key) or asyncio.Lock()
+        self._turns[key] = turn
+        async with turn:  # of two that fetch one approval, the second is a call of its own
+            call_id = self._parked.get(key) or f"mcp-{uuid.uuid4().hex}"
+            try:
+                permit = await self._begin(call_id, asked)
+            except OpenSafeError as error:
+                if not isinstance(error, Unavailable):
+                    self._parked.pop(key, None)
+                error.call_id = call_id
+                raise
+            if not permit.permit and permit.outcome is None and permit.verdict.action is Action.REVIEW:
+                self._park(key, call_id)
+                raise _pending(permit.verdict, call_id)
+            self._parked.pop(key, None)
+        if not permit.permit:
+            raise _denied(permit, call_id)
+        return permit, call_id
 
     def _park(self, key: str, call_id: str) -> None:
         self._parked[key] = call_id
         while len(self._parked) > MAX_PARKED:
             self._parked.popitem(last=False)  # it stays parked at the daemon, and expires there
-
-    def _forget(self, key: str, call_id: str) -> None:
-        if self._parked.get(key) == call_id:
-            del self._parked[key]
 
     async def _begin(self, call_id: str, asked: Asked) -> Permit:
         if not self._wait_s:
@@ -171,7 +168,7 @@ class Gate:
     async def _run(self, call_id: str, permit: Permit, send: Send, carrier: Mapping[str, str]) -> Answered:
         """Send it, once. The permit is used up however this ends."""
         sent = time.monotonic_ns()
-        left = permit.expires_unix_ns / 1e9 - time.time() - _MARGIN_S
+        left = (permit.expires_unix_ns / 1e9 - time.time()) * _OF_PERMIT
         timeout = min(self._call_s, left)
         outcome = Outcome(kind=OutcomeKind.LOST, detail="the proxy ended")
         onward = dict(carrier) or _own_context(permit.verdict, call_id)

@@ -13,8 +13,9 @@ from .server_results import of_error
 
 
 def answered(done: Answered) -> types.CallToolResult:
-    """The server's own result. Its `_meta` gives way to the decision's and the trace's ids."""
+    """The server's own result. Its `_meta` gives way to ours: no server can pass a result off as of our making."""
     meta: dict[str, Any] = {
+        "opensafe/kind": "answered",
         "opensafe/call_id": done.call_id,
         "opensafe/decision_id": done.verdict.decision_id,
         "opensafe/trace_id": done.verdict.trace_id,
@@ -25,6 +26,11 @@ def answered(done: Answered) -> types.CallToolResult:
 
 def failed(error: OpenSafeError, why: str = "") -> types.CallToolResult:
     """Why there is no result. A parked call is no error, as with our own server. why: of a server that is gone."""
+    result = _failed(error, why)
+    return result.model_copy(update={"meta": {"opensafe/kind": result.structured_content["kind"]}})
+
+
+def _failed(error: OpenSafeError, why: str) -> types.CallToolResult:
     match error:
         case ReviewPending():
             return _parked(error)

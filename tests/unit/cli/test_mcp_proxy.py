@@ -16,6 +16,7 @@ from opensafe.cli.app import run
         (["--name", "a__b", "--", "server"], "a server's name"),
         (["--name", "../x", "--", "server"], "a server's name"),
         (["--", "…"], "a server's name"),
+        (["--", "python3", "server.py"], "a server's name"),
         (["--http", "127.0.0.1:0", "--", "server"], "a token is needed"),
         (["--env", "NAME", "--", "server"], "no NAME=VALUE"),
         (["--url", "http://x/mcp", "--bearer-env", "OPENSAFE_NO_SUCH"], "is not set"),
