@@ -18,7 +18,7 @@ async def passes(session: AsyncSession, solution: str) -> str:
         await box.files.write("solution.py", solution)
         await box.files.write("judge.py", TEST)
         try:
-            await box.exec(["python3", "judge.py"], check=True, timeout=3)
+            await box.exec(["python3", "judge.py"], check=True, timeout=1)
         except CommandFailed as failed:
             return type(failed).__name__
         return "passed"

@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often, and after how many seconds: each pause is twice the one before, up to most_s, less up to a half."""
 
-    attempts: int = 8
+    attempts: int = 10
     first_s: float = 0.1
     most_s: float = 2.0
 
