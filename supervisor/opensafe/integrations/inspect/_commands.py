@@ -4,6 +4,7 @@ A command that ran or could not start is a result; one that ran too long or wrot
 inspect_ai knows for it. Nothing is run twice: a deadline is final, whatever `timeout_retry` allows.
 """
 
+import errno
 import posixpath
 import secrets
 import shlex
@@ -42,6 +43,8 @@ _NOT_STARTED: Final = 126
 WORKSPACE: Final = "/workspace"
 #: argv and environment of more bytes can't be sent; inspect_ai allows what execve(2) does.
 _ARGV_MAX: Final = 256 * 1024
+#: Linux takes no longer word, its NUL included (MAX_ARG_STRLEN).
+_WORD_MAX: Final = 128 * 1024
 _WALL_MAX_S: Final = 3600
 
 
@@ -70,9 +73,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_long(self) -> bool:
-        """Whether it is too long to be sent."""
+        """Whether it is too long to be sent, and not for a single word, which no program can be given."""
         words = (*self.argv, *(f"{name}={value}" for name, value in self.env.items()))
-        return sum(len(word.encode("utf-8", "surrogateescape")) + 1 for word in words) > _ARGV_MAX
+        sizes = [len(word.encode("utf-8", "surrogateescape")) + 1 for word in words]
+        return sum(sizes) > _ARGV_MAX and max(sizes) <= _WORD_MAX
 
 
 def within(path: str | None) -> str:
@@ -126,9 +130,10 @@ def not_taken(error: RequestError | UnicodeError) -> ExecResult[str]:
 
 def _not_started(error: CommandNotStarted) -> ExecResult[str]:
     """errno stands last in what the daemon says. Raises PermissionError for a file that can't be executed."""
-    place, _, why = error.value.rpartition(": ")
+    detail = error.result.outcome.detail
+    place, _, why = detail.rpartition(": ")
     if why == "EACCES" and place.endswith(": exec"):
-        raise PermissionError(13, f"{error.message}: {error.value}") from error
+        raise PermissionError(errno.EACCES, f"the command was not started: {detail}") from error
     return refused(_NO_PROGRAM if why == "ENOENT" and place.endswith(": exec") else _NOT_STARTED, error)
 
 

@@ -41,7 +41,8 @@ class Denial(BaseModel):
     sandbox_id: str
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.reason, self.remedy) if part)
+        review = f"The review is {self.review_id}." if self.review_id else ""
+        return " ".join(part for part in (self.reason, review, self.remedy) if part)
 
 
 def of(error: Denied | ReviewPending, action: str, subject: str, sandbox_id: str) -> Denial:

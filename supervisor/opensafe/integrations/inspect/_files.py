@@ -11,6 +11,7 @@ from inspect_ai.util import OutputLimitExceededError, SandboxEnvironmentLimits, 
 from opensafe.client import AsyncSandboxFiles
 from opensafe.errors import (
     Conflict,
+    Denied,
     FileDenied,
     FileError,
     FileNotFound,
@@ -21,6 +22,7 @@ from opensafe.errors import (
     NotPermitted,
     OpenSafeError,
     RequestError,
+    ReviewPending,
     SandboxLost,
     Unavailable,
     WrongFileType,
@@ -76,10 +78,14 @@ async def write(files: AsyncSandboxFiles, path: str, content: str | bytes) -> No
 
 
 async def _told_apart(files: AsyncSandboxFiles, path: str, error: WrongFileType) -> None:
-    """Raises IsADirectoryError, unless it is known that the path is something else."""
-    with contextlib.suppress(OpenSafeError):
+    """Raises IsADirectoryError, unless it is known that the path, or one above it, is something else."""
+    try:
         if (await files.stat(path)).type != "directory":
             return
+    except FileError:
+        return
+    except (Denied, ReviewPending):
+        pass  # a site may let a file be read and not let it be looked at
     raise IsADirectoryError(errno.EISDIR, "Is a directory", path) from error
 
 
