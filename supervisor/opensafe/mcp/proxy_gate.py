@@ -175,7 +175,9 @@ class Gate:
         try:
             result = await send(timeout, onward)
             size = len(result.model_dump_json(by_alias=True, exclude_none=True))
-            outcome = Outcome(kind=OutcomeKind.EXITED, exit_code=int(result.is_error), stdout_bytes=size)
+            outcome = Outcome(
+                kind=OutcomeKind.EXITED, exit_code=int(result.is_error), detail=f"a result of {size} bytes"
+            )
             return Answered(result=result, verdict=permit.verdict, call_id=call_id, carrier=onward)
         except asyncio.CancelledError:
             outcome = Outcome(kind=OutcomeKind.LOST, detail="the client cancelled the call; the server was told")

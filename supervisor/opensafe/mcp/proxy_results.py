@@ -4,7 +4,7 @@ from typing import Any
 
 import mcp_types as types
 
-from opensafe.client import ReviewPending
+from opensafe.client import ReviewPending, Unavailable
 from opensafe.errors import OpenSafeError
 
 from .proxy_gate import Answered
@@ -36,21 +36,25 @@ def _failed(error: OpenSafeError, why: str) -> types.CallToolResult:
             return _parked(error)
         case ServerGone():
             error.value = error.value or why
-            told = {
-                "kind": "server",
-                "error": error.reason,
-                "message": error.message,
-                "value": error.value,
-                "remedy": error.remedy,
-                "call_id": error.call_id,
-            }
-            return types.CallToolResult(
-                content=[types.TextContent(type="text", text=f"The MCP server failed: {error}")],
-                structured_content=told,
-                is_error=True,
-            )
+            return _told("server", "The MCP server failed", error)
+        case Unavailable():
+            error.remedy = "Send the call again."
+            return _told("unavailable", "OpenSafe is not available; nothing was executed", error)
         case _:
             return of_error(error)
+
+
+def _told(kind: str, what: str, error: OpenSafeError) -> types.CallToolResult:
+    told = {
+        "kind": kind,
+        "error": error.reason,
+        "message": error.message,
+        "value": error.value,
+        "remedy": error.remedy,
+        "call_id": error.call_id,
+    }
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=f"{what}: {error}")]
+    return types.CallToolResult(content=content, structured_content=told, is_error=True)
 
 
 def _parked(error: ReviewPending) -> types.CallToolResult:
