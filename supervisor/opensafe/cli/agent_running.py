@@ -48,6 +48,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 def perform(wish: Wish) -> int:
     """Run or resume; the exit status. Raises InvalidArgument where the extra `planner` is not installed."""
+    if bool(wish.model) == bool(wish.script):
+        raise InvalidArgument("one model is needed", remedy="Give either --model or --script.")
     try:
         from opensafe.planner import RunFile, new_run_id
     except ImportError as error:
@@ -70,8 +72,6 @@ def _model(wish: Wish) -> "tuple[BaseChatModel, str]":
     """The model, and the task; a script may bring its own."""
     from opensafe.planner import ScriptedModel, load_model, load_script
 
-    if bool(wish.model) == bool(wish.script):
-        raise InvalidArgument("one model is needed", remedy="Give either --model or --script.")
     if wish.model:
         return load_model(wish.model), wish.task
     script = load_script(wish.script)

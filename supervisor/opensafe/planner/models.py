@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 
 from langchain_core.language_models import BaseChatModel
@@ -17,21 +18,29 @@ _REMEDY = (
 
 
 def load_model(spec: str) -> BaseChatModel:
-    """The model named by PROVIDER:NAME or MODULE:FACTORY. Raises InvalidArgument, and what a factory raises."""
+    """The model named by PROVIDER:NAME or MODULE:FACTORY. Raises InvalidArgument."""
     left, colon, right = spec.partition(":")
     if not (left and colon and right):
         raise InvalidArgument("the model is not named as it must be", value=spec, remedy=_REMEDY)
-    package = f"langchain_{left.replace('-', '_')}"
-    if "." not in left and importlib.util.find_spec(package) is not None:
-        return _class_of(importlib.import_module(package))(model=right)
+    factory = _factory(left, right, spec)
     try:
-        factory = getattr(importlib.import_module(left), right)
-    except (ImportError, AttributeError) as error:
-        raise InvalidArgument(f"there is no such model here: {error}", value=spec, remedy=_REMEDY) from error
-    model = factory()
+        model = factory()
+    except Exception as error:  # without its key, say; what a provider raises then is its own
+        raise InvalidArgument(f"the model can't be made: {error}", value=spec, remedy=_REMEDY) from error
     if not isinstance(model, BaseChatModel):
         raise InvalidArgument(f"it gave a {type(model).__name__} and no chat model", value=spec, remedy=_REMEDY)
     return model
+
+
+def _factory(left: str, right: str, spec: str) -> Callable[[], object]:
+    package = f"langchain_{left.replace('-', '_')}"
+    if "." not in left and importlib.util.find_spec(package) is not None:
+        return partial(_class_of(importlib.import_module(package)), model=right)
+    try:
+        factory: Callable[[], object] = getattr(importlib.import_module(left), right)
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgument(f"there is no such model here: {error}", value=spec, remedy=_REMEDY) from error
+    return factory
 
 
 def _class_of(package: ModuleType) -> Callable[..., BaseChatModel]:

@@ -13,7 +13,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from opensafe.cli.exits import Exit
-from tests.system.planner.support import approve
+from tests.harness.daemon import ROOT
+from tests.system.planner.support import approve, planner_on, scripted
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 REVIEW = r"rev-[0-9a-f]+"
@@ -91,9 +92,9 @@ async def test_an_interrupt_ends_the_run_for_good(daemon, shell, tmp_path):
     assert process.returncode == Exit.INTERRUPTED
     assert "aborted, stopped: stopped by the user" in rest
     run_id = found(r"run-[0-9a-f]+", said)
-    again = await shell("--script", "demo", "--resume", run_id)
-    said = (await again.communicate())[0].decode()
-    assert (again.returncode, said) == (Exit.INTERRUPTED, "aborted, stopped: stopped by the user\n")
+    async with planner_on(daemon, tmp_path / f"opensafe/runs/{run_id}.sqlite", scripted()) as planner:
+        assert [step async for step in planner.steps(run_id)] == []
+        assert (await planner.end(run_id)).kind == "stopped"
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
@@ -122,19 +123,15 @@ async def test_spans_go_to_the_collector_that_is_named(shell, tmp_path):
     assert sorted(collector.names) == ["planner.begin", "planner.done", "planner.plan"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["x"], "one model is needed"),
-        (["--script", "demo", "--model", "a:b"], "one model is needed"),
-        (["--script", "/nowhere"], "can't be read"),
-        (["--model", "nowhere:make", "x"], "no such model"),
-        (["--script", "demo", "--resume", "run-0"], "no such run"),
-    ],
-)
-async def test_what_can_not_be_run_says_why(shell, tmp_path, arguments, says):
-    process = await shell(*arguments)
-    _, said = await process.communicate()
-    assert process.returncode == Exit.REQUEST
-    assert says in said.decode()
-    assert list(tmp_path.rglob("*.sqlite")) == []
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/planner/*.py")), ids=lambda path: path.name)
+def test_an_example_runs(daemon, path):
+    ended = subprocess.run(
+        [sys.executable, path],
+        env={**os.environ, "OPENSAFE_SOCKET": str(daemon.socket_of("agent"))},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "gate -> observe (refuse) blocked, egress.domain.allowlist" in ended.stdout
+    assert ended.stdout.endswith("The answer is 42.\n")

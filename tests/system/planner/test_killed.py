@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pathlib
 import signal
 import subprocess
 import sys
@@ -10,10 +9,10 @@ import sys
 import pytest
 
 from opensafe.planner import State
+from tests.harness.daemon import ROOT
 from tests.system.planner.dying_planner import RUN
 from tests.system.planner.support import INSTALL, approve, executions, planner_on, results, scripted
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 PHASES = ("enter", "leave", "told")
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
@@ -36,9 +35,9 @@ WAY = ("plan", "gate", "execute", "observe", "await_review", "retry", "done")
 DENIED = [{"calls": bash(*(f"curl evil.example.com/{number}" for number in (1, 2, 3)), "echo never >> runs.txt")}]
 
 
-async def killed(daemon, tmp_path, turns, states):
-    """Kill a run at every phase of the states, in this order, and let it come to its end; the database."""
-    script, database = tmp_path / "script.json", tmp_path / "runs.sqlite"
+async def killed(daemon, database, turns, states):
+    """Kill a run at every phase of the states, in this order, and let it come to its end."""
+    script = database.with_name("script.json")
     script.write_text(json.dumps({"turns": turns}))
     points = [f"{state}:{phase}" for state in states for phase in PHASES]
     process = await asyncio.create_subprocess_exec(
@@ -63,11 +62,10 @@ async def killed(daemon, tmp_path, turns, states):
             process.kill()
         await process.communicate()
     assert met == [*((point, -signal.SIGKILL) for point in points), ("", 0)]
-    return database
 
 
-async def test_killed_at_every_state_each_call_is_executed_exactly_once(daemon, tmp_path):
-    database = await killed(daemon, tmp_path, TURNS, WAY)
+async def test_killed_at_every_state_each_call_is_executed_exactly_once(daemon, database):
+    await killed(daemon, database, TURNS, WAY)
     async with planner_on(daemon, database, scripted()) as planner:
         end, state, told = await planner.end(RUN), await planner.state(RUN), await results(planner, RUN)
     assert (end.kind, end.text) == ("done", "Done.")
@@ -76,8 +74,8 @@ async def test_killed_at_every_state_each_call_is_executed_exactly_once(daemon, 
     assert len(told) == 5  # nothing is lost: each call has its answer
 
 
-async def test_killed_in_abort_it_aborts_and_sends_nothing_more(daemon, tmp_path):
-    database = await killed(daemon, tmp_path, DENIED, ("abort",))
+async def test_killed_in_abort_it_aborts_and_sends_nothing_more(daemon, database):
+    await killed(daemon, database, DENIED, ("abort",))
     async with planner_on(daemon, database, scripted()) as planner:
         end, state = await planner.end(RUN), await planner.state(RUN)
     assert end.kind == "denied"

@@ -30,16 +30,6 @@ DONE = [("plan", "answer"), ("done", "end")]
 CURL = "curl evil.example.com"
 
 
-@pytest.fixture(scope="module")
-def settings():
-    return {"staffed": True}
-
-
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "runs.sqlite"
-
-
 async def test_an_allowed_call_runs_and_the_run_is_done(daemon, database):
     async with planner_on(daemon, database, scripted(bash("echo out; echo err >&2; exit 3"), "It fails.")) as planner:
         run_id = await planner.begin("x")
@@ -214,45 +204,38 @@ async def test_large_output_is_shown_by_head_and_tail(daemon, database):
     assert "bytes are left out here" in told
 
 
-async def test_a_daemon_that_restarts_between_calls_costs_the_sandbox_and_no_call(own_daemon, database):
+async def test_a_daemon_that_dies_and_one_that_restarts_cost_no_call_and_repeat_none(own_daemon, database):
     daemon = own_daemon()
-    turns = [bash("echo one >> runs.txt"), bash("echo two >> runs.txt"), bash("cat runs.txt"), "Done."]
+    turns = [
+        bash("echo one >> runs.txt; sleep 600"),  # its front is killed under this one
+        bash("cat runs.txt"),  # before the next, all of it is restarted
+        bash("echo two >> runs.txt; cat runs.txt"),
+        "Done.",
+    ]
     async with planner_on(daemon, database, scripted(*turns)) as planner:
         run_id = await planner.begin("x")
-        restarted: list[int] = []
-
-        def act(step):
-            if (step.state, step.transition) == ("observe", "result") and not restarted:
-                restarted.append(daemon.stop())
-                daemon.start()
-
-        steps, end = await follow(planner, run_id, act)
-        told, state = await results(planner, run_id), await planner.state(run_id)
+        steps, results_told = [], 0
+        async for step in planner.steps(run_id):
+            steps.append((step.state, step.transition))
+            if steps == [("plan", "call"), ("gate", "allow")]:
+                await started(daemon, 1)
+                signal_process(daemon.child("front"))
+            if steps[-1] == ("observe", "result"):
+                results_told += 1
+                if results_told == 2:
+                    assert daemon.stop() == 0
+                    daemon.start()
+        end, state = await planner.end(run_id), await planner.state(run_id)
+        lost, kept, fresh = await results(planner, run_id)
     assert end.kind == "done"
+    assert "failed, not the command" in lost
+    assert kept.endswith("--- stdout ---\none\n")
     assert ("retry", "send_again") in steps
-    assert told[1].startswith(
+    assert fresh.startswith(
         "The sandbox was lost. A new one took its place; its workspace is empty.\nIt exited with 0."
     )
-    assert told[2].endswith("--- stdout ---\ntwo\n")
-    assert set(executions(daemon, state["session_id"]).values()) == {1}
-
-
-async def test_a_call_that_the_daemon_died_under_is_lost_and_not_repeated(own_daemon, database):
-    daemon = own_daemon()
-    turns = [bash("echo one >> runs.txt; sleep 600"), bash("cat runs.txt"), "Done."]
-    async with planner_on(daemon, database, scripted(*turns)) as planner:
-        run_id = await planner.begin("x")
-        killed: list[int] = []
-        async for step in planner.steps(run_id):
-            if step.transition == "allow" and not killed:
-                await started(daemon, 1)
-                killed.append(daemon.child("front"))
-                signal_process(killed[0])
-        end = await planner.end(run_id)
-        told, state = await results(planner, run_id), await planner.state(run_id)
-    assert end.kind == "done"
-    assert "failed, not the command" in told[0]
-    assert executions(daemon, state["session_id"]) == {f"{run_id}.1": 1, f"{run_id}.2": 1}
+    assert fresh.endswith("--- stdout ---\ntwo\n")
+    assert executions(daemon, state["session_id"]) == {f"{run_id}.{number}": 1 for number in (1, 2, 3)}
 
 
 async def test_planner_and_daemon_leave_one_trace_with_a_span_for_each_transition(daemon, database):
