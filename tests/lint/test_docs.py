@@ -85,7 +85,8 @@ def test_configuration_lists_every_limit_with_its_default(struct):
 def test_errors_lists_every_class_a_caller_can_meet():
     classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.OpenSafeError)]
     leaves = [cls for cls in classes if not any(cls in other.__bases__ for other in classes)]
-    listed = re.findall(r"^\| (\w+) \| `(\w+)` \| (\w*)", (ROOT / "docs/errors.md").read_text().partition("\n## ")[0], re.MULTILINE)
+    table = (ROOT / "docs/errors.md").read_text().partition("\n## ")[0]
+    listed = re.findall(r"^\| (\w+) \| `(\w+)` \| (\w*)", table, re.MULTILINE)
     assert set(listed) == {(cls.__name__, cls.reason, _status(cls)) for cls in leaves}
 
 

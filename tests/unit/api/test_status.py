@@ -6,7 +6,7 @@ from google.rpc import code_pb2, error_details_pb2  # type: ignore[import-untype
 
 from opensafe import errors
 from opensafe.api.status import TABLE, UNKNOWN_TEXT, to_status
-from opensafe.model.decision import RuleHit
+from opensafe.model.decision import Action, RuleHit, Severity
 
 
 def leaves(base=errors.OpenSafeError):
@@ -28,7 +28,8 @@ def test_every_error_a_request_can_meet_has_a_status(kind):
 
 
 def test_a_denial_tells_its_rules_as_far_as_headers_hold_them():
-    hits = [RuleHit(id=f"r{n}", severity="high", action="block", reason="x" * 500, value="v") for n in range(50)]
+    hit = RuleHit(id="r", severity=Severity.HIGH, action=Action.BLOCK, reason="x" * 500)
+    hits = [msgspec.structs.replace(hit, id=f"r{number}") for number in range(50)]
     status = to_status(errors.Denied("no", rules=hits, outcome="review_rejected"))
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
