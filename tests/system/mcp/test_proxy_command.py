@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import importlib.metadata
 import importlib.util
 import json
+import re
+import shutil
 import subprocess
 import sys
 
@@ -116,12 +119,31 @@ async def started(stack, *argv, env=None):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mcp_server_time") is None, reason="the reference server is not installed")
-async def test_a_reference_server_of_the_ecosystem(place):
-    words = ["--name", "time", "--on-host", "--", sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
-    async with place.command(*words) as client:
+async def test_a_reference_server_of_the_ecosystem_in_a_sandbox(place):
+    packages = place.directory / "packages"
+    for name in closure("mcp-server-time", "cryptography"):
+        for file in importlib.metadata.files(name):
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file.locate(), packages / file)
+    words = ["--name", "time", "--copy", str(packages), "--env", "PYTHONPATH=/workspace/packages"]
+    async with place.command(*words, "--", "python3", "-m", "mcp_server_time", "--local-timezone", "UTC") as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"get_current_time", "convert_time"}
         told = await client.call_tool("get_current_time", {"timezone": "UTC"})
         assert told.structured_content["timezone"] == "UTC"
         assert (await client.call_tool("get_current_time", {"timezone": "UTC", "more": 1})).is_error
         unknown = await client.call_tool("convert_time", {})
         assert unknown.structured_content["error"] == "UNKNOWN_TOOL"
+
+
+def closure(*names):
+    """Distributions and what they require here, extras aside."""
+    found, left = set(), [*names]
+    while left:
+        name = left.pop().lower().replace("_", "-")
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # for another platform
+            required = importlib.metadata.requires(name) or ()
+            if name not in found:
+                found.add(name)
+                left += [re.split(r"[^\w.-]", text)[0] for text in required if "extra ==" not in text]
+    return found
