@@ -234,7 +234,7 @@ def _violation(record: DecisionRecord, place: Place) -> Event:
 def _refusal(record: RefusalRecord, place: Place) -> Event:
     operation, activity = record.tool or record.request or "Call", _ACTIVITIES.get(record.tool, OTHER)
     made = request(record.time_us, place, activity, operation, record.principal, record.session_id)
-    extend(made, CONTROL, _UNAUTHORIZED if record.reason in ("NOT_PERMITTED", "DENIED") else _REJECTED)
+    extend(made, CONTROL, _UNAUTHORIZED if record.reason == "NOT_PERMITTED" else _REJECTED)
     made |= {"status_id": FAILURE, "status_code": record.reason, "status_detail": record.message}
     made |= {"severity_id": MEDIUM, "count": record.count, "message": f"{operation}: refused, {record.reason}"}
     correlate(made, record.call_id)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from opensafe.audit.log import AuditLog
-from opensafe.errors import Denied, LimitExceeded, RequestError
+from opensafe.errors import LimitExceeded, RequestError
 from opensafe.model.ids import CALL_ID_MAX, now_us
 from opensafe.model.records import RefusalRecord
 
@@ -74,13 +74,13 @@ class Refusals:
     async def noted(
         self, principal: str, *, session_id: str = "", call_id: str = "", tool: str = "", request: str = ""
     ) -> AsyncIterator[None]:
-        """A request of `principal`: what is raised as RequestError or Denied within is on record before it goes on.
+        """A request of `principal`: what is raised as RequestError within is on record before it goes on.
 
         Raises LimitExceeded in its place where there are too many.
         """
         try:
             yield
-        except (RequestError, Denied) as error:
+        except RequestError as error:
             if not self._pace.allows(principal):
                 self._counted[principal] += 1
                 self._some.set()

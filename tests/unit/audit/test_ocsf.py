@@ -109,7 +109,6 @@ MAPPED = [
     *((outcome(kind), 6003, 99, {"status_id": 2}) for kind in NEVER_EXECUTED),
     (REFUSAL, 6003, 99, {"action_id": 2, "disposition_id": 25, "status_code": "UNKNOWN_TOOL", "count": 3}),
     (msgspec.structs.replace(REFUSAL, reason="NOT_PERMITTED"), 6003, 99, {"disposition_id": 26}),
-    (msgspec.structs.replace(REFUSAL, reason="DENIED"), 6003, 99, {"disposition_id": 26}),
     (review("approved", decided_by="bob", digest="00"), 6003, 3, {"action_id": 1, "disposition_id": 8}),
     (review("rejected", decided_by="bob", reason="no"), 6003, 3, {"action_id": 2, "status_detail": "no"}),
     (review("expired"), 6003, 3, {"status_id": 1}),
