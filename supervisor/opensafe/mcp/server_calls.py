@@ -4,9 +4,10 @@
 the call is sent and is in whatever comes back, so that `call_status` can be asked of it and nothing runs twice.
 """
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import mcp_types as types
@@ -25,6 +26,8 @@ _WORKSPACE: Final = "/workspace"
 #: Matching lines that a search tells of each file.
 _MATCHES: Final = 200
 _FETCH_S: Final = 30
+#: How long a cancelled request waits for its call's end.
+_CANCEL_S: Final = 5
 
 
 async def _bash(_place: Place, sandbox: AsyncSandbox, given: Arguments) -> types.CallToolResult:
@@ -169,7 +172,14 @@ async def _run(sandbox: AsyncSandbox, tool: str, arguments: Arguments, given: Ar
     options = RunOptions(call_id=_fresh_id(), keep=OUTPUT_BYTES)
     if "timeout_s" in given:
         options["timeout"] = max(0.05, given["timeout_s"])
-    return await _ended(sandbox.tool_stream(tool, arguments, **options))
+    run = sandbox.tool_stream(tool, arguments, **options)
+    try:
+        return await _ended(run)
+    except asyncio.CancelledError:
+        with suppress(OpenSafeError, TimeoutError):  # it may be at its end, or never have got there
+            async with asyncio.timeout(_CANCEL_S):
+                await sandbox.cancel(run.call_id)  # others may be attached, who would keep it alive
+        raise
 
 
 async def _ended(run: AsyncRun) -> types.CallToolResult:

@@ -102,7 +102,7 @@ TOOLS: Final = (
     _tool(
         "write",
         "Write a file",
-        "Make or replace a whole text file in the sandbox.",
+        "Make or replace a whole text file in the sandbox, and the directories above it.",
         types.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False),
         "path content",
         path=_PATH,
