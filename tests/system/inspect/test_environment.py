@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 
+import anyio
 import pytest
 from inspect_ai.util import OutputLimitExceededError, SandboxUserUnsupportedError, store
 from inspect_ai.util._sandbox.events import SandboxEnvironmentProxy
@@ -283,6 +284,20 @@ async def test_samples_clean_up_after_themselves(plain, evaluations):
         await OpenSafeSandboxEnvironment.sample_cleanup("a-task", plain, environments, True)
         assert sandbox not in {one.sandbox_id for one in await client.list_sandboxes()}
         await OpenSafeSandboxEnvironment.sample_cleanup("a-task", plain, environments, False)  # once is enough
+
+
+@pytest.mark.parametrize("after_s", [0, 0.02, 0.1])
+async def test_a_sample_that_is_cancelled_while_it_is_made_leaves_nothing(plain, evaluations, after_s):
+    async with evaluations.client() as client:
+        with anyio.move_on_after(after_s) as scope:
+            await OpenSafeSandboxEnvironment.sample_init("a-task", plain, {})
+            await anyio.sleep(60)
+        assert scope.cancelled_caught
+        own = await client.create_session("later")
+        await client.create_sandbox(own)  # by now the daemon would show what it had begun before
+        await client.close_session(own)
+        left = await client.list_sandboxes(labels={"inspect/task": "a-task"})
+        assert left == ()
 
 
 async def test_what_a_killed_evaluation_left_is_removed_by_hand(evaluations, plain, monkeypatch, capsys):

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, Literal, overload
 
 import anyio
+import anyio.lowlevel
 from inspect_ai.util import (
     ExecResult,
     SandboxConnection,
@@ -48,6 +49,8 @@ _log = logging.getLogger(__name__)
 _SANDBOXES_MAX: Final = 48
 #: Calls at once of all samples that leave throttling to us, below caps.running_calls.
 _CALLS: Final = 128
+#: Seconds that making or removing a sandbox may take, which nothing breaks off.
+_LIFE_S: Final = 120
 _USER_RULE: Final = "caller.user.role"
 
 
@@ -164,9 +167,12 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
         settings = _config.read(config)
         options = settings.options(task_name)
         _reviewing.stand_by(options, settings)
-        sandbox = await AsyncSandbox.create(settings.agent, **options)
+        # A create that is broken off may leave what it made, so it is not: what it made is closed instead.
+        with anyio.fail_after(_LIFE_S, shield=True):
+            sandbox = await AsyncSandbox.create(settings.agent, **options)
         made = cls(sandbox, settings)
         try:
+            await anyio.lowlevel.checkpoint()
             await made._need_hosts()
         except BaseException:
             await made.aclose()
@@ -257,7 +263,7 @@ class OpenSafeSandboxEnvironment(SandboxEnvironment):
         if self._closed:
             return
         self._closed = True
-        with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(_LIFE_S, shield=True):
             try:
                 try:
                     await self.sandbox.session.client.delete_sandbox(self.sandbox.sandbox_id)
