@@ -69,7 +69,7 @@ class Gate:
         self._under_way = 0
         self._parked: OrderedDict[str, str] = OrderedDict()
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        self._retry = Retry(attempts=14)  # some fifteen seconds: a daemon that is started anew
+        self._retry = Retry(attempts=30)  # some forty seconds: a daemon that is started anew
         #: Set to a reason where an end could not be put on record.
         self.untold = ""
 

@@ -158,7 +158,8 @@ class _CallPipe:
                     self._errors.show(data)
                 case Ended(outcome=outcome):
                     code = f" {outcome.exit_code}" if outcome.exit_code is not None else ""
-                    detail = f": {outcome.detail}" if outcome.detail else ""
+                    cause = outcome.detail.partition(". ")[0]  # without a remedy, which is for another request
+                    detail = f": {cause}" if cause else ""
                     self._ending.set(f"it ended: {outcome.kind}{code}{detail}")
 
     async def write(self, data: bytes) -> None:

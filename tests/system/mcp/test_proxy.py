@@ -261,3 +261,4 @@ async def test_a_daemon_that_restarts_under_a_call_hears_its_end_once(settings, 
         for tool in ("wait", "add"):
             ((_, end),) = on_disk(daemon, f"mcp__plain__{tool}")
             assert end["kind"] == "exited"
+    await asyncio.to_thread(daemon.stop)  # in order, so that there is nothing to remove
