@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from ray.cluster_utils import Cluster
 
 from opensafe.client import CommandFailed
-from opensafe.errors import Denied, OpenSafeError
+from opensafe.errors import Denied, LimitExceeded, OpenSafeError, Unavailable
 from opensafe.integrations.ray import HostLost, RolloutPool
 
 DIRECTORY = pathlib.Path(sys.argv[1])
@@ -90,6 +90,35 @@ async def everyday(pool):
             await box.bash("until [ -e late ]; do sleep 0.05; done")
             late.cancel()
             await asyncio.gather(late, return_exceptions=True)
+    return seen
+
+
+async def one_host(node):
+    """Pools of one node: with nobody there, with one slot and nobody who may wait, with a claim that is called off."""
+    labels = {"ray.io/node-id": node._node_id}
+    seen: dict[str, Any] = {}
+    asked: dict[str, dict[str, Any]] = {
+        "nobody": {"principal": "nobody", "node_labels": labels},
+        "nothing": {"resource": "x"},
+    }
+    for name, options in asked.items():
+        try:
+            async with RolloutPool("tester", **options):
+                pass
+        except Unavailable as error:
+            seen[name] = str(error)
+    async with RolloutPool("tester", slots=1, waiting=0, node_labels=labels) as pool:
+        async with pool.claim():
+            try:
+                await pool.claim()
+            except LimitExceeded as error:
+                seen["full"] = str(error)
+        called_off = asyncio.ensure_future(pool.claim())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        called_off.cancel()
+        await asyncio.wait([called_off])
+    seen["hosts"] = [[host.used, host.slots] for host in pool.stats().hosts]
     return seen
 
 
@@ -198,6 +227,7 @@ async def run(cluster, nodes):
         sys.stdout.write(f"{name}: {now - at:.1f} s\n")
         at = now
 
+    note("one host", await one_host(nodes[0]))
     async with RolloutPool("tester") as pool:
         note("hosts", [[host.slots, host.lost] for host in pool.stats().hosts])
         note("everyday", await everyday(pool))
@@ -221,10 +251,14 @@ def guide(cluster):
 
 
 def main():
+    begun = time.monotonic()
     cluster, nodes = start()
+    sys.stdout.write(f"cluster: {time.monotonic() - begun:.1f} s\n")
     try:
         seen = asyncio.run(run(cluster, nodes))
+        begun = time.monotonic()
         seen["guide"] = guide(cluster)
+        sys.stdout.write(f"guide: {time.monotonic() - begun:.1f} s\n")
         (DIRECTORY / "seen.json").write_text(json.dumps(seen))
     finally:
         ray.shutdown()

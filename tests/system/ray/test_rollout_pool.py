@@ -108,6 +108,18 @@ def test_each_node_with_the_resource_is_a_host(seen):
     assert all(lost == "" for _, lost in seen.told["hosts"])
 
 
+def test_where_nobody_answers_it_says_what_was_tried(seen):
+    told = seen.told["one host"]
+    assert "/run/opensafe/principals/nobody/opensafe.sock is not there" in told["nobody"]
+    assert "Ray has no node with the resource 'x'" in told["nothing"]
+
+
+def test_claims_wait_in_bounds_and_one_called_off_leaves_nothing(seen):
+    told = seen.told["one host"]
+    assert told["full"].startswith("too many claims wait; got 0; limit 0")
+    assert told["hosts"] == [[0, 1]]
+
+
 def test_a_claim_does_what_a_sandbox_does(seen):
     told = seen.told["everyday"]
     assert told["bash"] == "textEVERYDAY\n"
