@@ -29,7 +29,7 @@ from opensafe.client import (
     CommandTimedOut,
     OutputLimitExceeded,
 )
-from opensafe.errors import RequestError, UnknownUser
+from opensafe.errors import InvalidArgument, RequestError, UnknownUser
 
 #: Statuses that commands don't use, the same as `opensafe run` ends with: policy said no; parked for a reviewer;
 #: not to be run as it was asked for; ended because it did what the rules forbid a running program.
@@ -73,10 +73,17 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_long(self) -> bool:
-        """Whether it is too long to be sent, and not for a single word, which no program can be given."""
+        """Whether it is too long to be sent. Raises InvalidArgument for a word that no program can be given."""
         words = (*self.argv, *(f"{name}={value}" for name, value in self.env.items()))
-        sizes = [len(word.encode("utf-8", "surrogateescape")) + 1 for word in words]
-        return sum(sizes) > _ARGV_MAX and max(sizes) <= _WORD_MAX
+        sizes = [len(word.encode("utf-8")) + 1 for word in words]
+        if max(sizes, default=0) > _WORD_MAX:  # not sent: of megabytes gRPC does not always tell the refusal
+            raise InvalidArgument(
+                "an argument is too long",
+                value=f"{max(sizes) - 1} bytes",
+                limit=f"{_WORD_MAX - 1} bytes",
+                remedy="Write it to a file and name the file.",
+            )
+        return sum(sizes) > _ARGV_MAX
 
 
 def within(path: str | None) -> str:

@@ -30,6 +30,8 @@ from opensafe.errors import (
 
 #: Bytes asked for at once: less than a site lets one Read ask for (read_bytes of ceilings.json).
 _PIECE: Final = 32 << 20
+#: Bytes of a path with its NUL (PATH_MAX).
+_PATH_MAX: Final = 4096
 _ERRNO: Final[tuple[tuple[type[OpenSafeError], int], ...]] = (
     (FileNotFound, errno.ENOENT),
     (WrongFileType, errno.ENOTDIR),
@@ -93,6 +95,8 @@ async def _told_apart(files: AsyncSandboxFiles, path: str, error: WrongFileType)
 def errors(path: str) -> Iterator[None]:
     """What goes wrong within, as the OSError that inspect_ai expects. Denied, ReviewPending and SandboxError pass."""
     try:
+        if len(path.encode("utf-8")) >= _PATH_MAX:  # not sent: of megabytes gRPC does not always tell the refusal
+            raise OSError(errno.ENAMETOOLONG, "File name too long", f"{path[:100]}…")
         yield
     except (NotFound, Conflict) as error:
         raise SandboxLost(str(error)) from error
