@@ -11,6 +11,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from . import told
 from .door import Door
+from .planning import in_words
 from .state import Call, EndKind, Result, RunState, Update, leave, stop
 from .table import Transition
 
@@ -49,8 +50,9 @@ async def observe(state: RunState, door: Door) -> Update:
         return stop(EndKind.DENIED, f"{worst} denied {denials[worst]} times", **seen)
     if mistakes >= limits.mistakes:
         return stop(EndKind.MISTAKES, f"{mistakes} calls in a row could not be judged", **seen)
-    line = result["status"]
-    return leave(Transition.NEXT, line, **seen) if queue else leave(Transition.RESULT, line, **seen)
+    if queue:
+        return leave(Transition.NEXT, f"{result['status']}; {in_words(queue[0])}", **seen)
+    return leave(Transition.RESULT, result["status"], **seen)
 
 
 def _message(call: Call, result: Result, notes: Sequence[str]) -> ToolMessage:
