@@ -1,6 +1,7 @@
 """Whole evaluations with a scripted model: one of inspect-evals, samples side by side, what scorers and logs hold."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -165,7 +166,8 @@ async def test_a_lost_sandbox_fails_its_sample_and_no_other(run, plain, evaluati
     )
     errors = {sample.id: sample.error for sample in log.samples}
     assert errors["kept"] is None
-    assert "Lost" in errors["lost"].message or "lost" in errors["lost"].message
+    # Whether the call met the sandbox before or after the daemon had noticed: CallLost or SandboxLost.
+    assert re.search("lost|nobody saw the call's end", errors["lost"].message)
 
 
 @pytest.mark.usefixtures("nothing_left")
