@@ -5,8 +5,12 @@ another begin, and the first then ends with a SystemError (gh-106905). Rewriting
 """
 
 import gc
+import os
 
 gc.disable()
+#: Some tests fork where others have made gRPC's threads, whose handlers at a fork would end the child. The daemon forks
+#: before it has any of that.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 
 def pytest_collection_finish():

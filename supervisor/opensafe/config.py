@@ -4,7 +4,9 @@ Only the daemon reads this; clients need no more than the socket's path.
 """
 
 import ipaddress
+import itertools
 import pathlib
+import re
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -30,6 +32,20 @@ NEVER_VETTED: Final = tuple(
 )
 _Network = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
 _Resolver = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}(:\d{1,5})?$")]
+#: What patterns of `egress` mean, for who does not read them.
+_WORDS: Final = {
+    "egress.links": "an IPv4 network, /8 to /28, as 10.201.0.0/16",
+    "egress.uplink": "an IPv4 network of /30, as 10.202.0.0/30",
+    "egress.synthetic": "an IPv4 network, /16 to /28, as 10.203.0.0/22",
+    "egress.resolvers": "an IPv4 address, with or without a port, as 192.0.2.53:53",
+    "egress.vetted_also": "an IPv4 network, as 10.20.0.0/16",
+    "egress.terminate.name": "one host's name in lower case, no pattern, as api.example.com",
+    "egress.credential.name": "a to z, 0 to 9 and -, as github",
+    "egress.credential.host": "one host's name in lower case, no pattern, as api.example.com",
+    "egress.credential.header": "a header's name in lower case, as authorization",
+    "egress.proxy.address": "a name in lower case or an IPv4 address, and a port, as proxy.corp.example:3128",
+}
+_REFUSED: Final = re.compile(r"Expected `str` matching regex .* - at `\$\.(.+)`")
 PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 
 
@@ -191,7 +207,10 @@ def load(path: pathlib.Path) -> Config:
     try:
         config = msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path}: {error}", remedy="The settings are described in docs/configuration.md.") from error
+        wrong, value, limit = _in_words(error, text)
+        raise ConfigError(
+            f"{path}: {wrong}", value=value, limit=limit, remedy="The settings are described in docs/configuration.md."
+        ) from error
     for place in config.audit.ship:
         try:
             destination.parse(place)
@@ -221,6 +240,18 @@ def load(path: pathlib.Path) -> Config:
             remedy="Keep fewer ready, or raise the cap: cells count against it.",
         )
     return config
+
+
+def _in_words(error: msgspec.DecodeError, text: bytes) -> tuple[str, object, str]:
+    """What is wrong, the value and what is allowed, for a text that a pattern refuses; else the error as it is."""
+    found = _REFUSED.fullmatch(str(error))
+    limit = _WORDS.get(re.sub(r"\[\d+\]", "", found[1])) if found else None
+    if found is None or limit is None:
+        return str(error), "", ""
+    value = msgspec.toml.decode(text)
+    for name, number in re.findall(r"(\w+)|\[(\d+)\]", found[1]):
+        value = value[name] if name else value[int(number)]
+    return f"{found[1]} is not well-formed", value, limit
 
 
 def _check_proxy(path: pathlib.Path, settings: EgressSettings) -> None:
@@ -256,12 +287,12 @@ def _check_networks(path: pathlib.Path, settings: EgressSettings) -> None:
                     limit=", ".join(str(never) for never in NEVER_VETTED),
                     remedy="Leave out loopback, link-local and multicast networks.",
                 )
-    own = {key: ipaddress.IPv4Network(getattr(settings, key)) for key in ("links", "uplink", "synthetic")}
-    for key in ("links", "uplink"):
-        if own["synthetic"].overlaps(own[key]):
+    own = {key: ipaddress.IPv4Network(getattr(settings, key)) for key in ("synthetic", "links", "uplink")}
+    for one, other in itertools.combinations(own, 2):
+        if own[one].overlaps(own[other]):
             raise ConfigError(
-                f"{path}: egress.synthetic overlaps egress.{key}",
-                value=str(own["synthetic"]),
-                limit=str(own[key]),
+                f"{path}: egress.{one} overlaps egress.{other}",
+                value=str(own[one]),
+                limit=str(own[other]),
                 remedy="Name a network that nothing else on this host uses.",
             )

@@ -80,14 +80,18 @@ class OpenSafeError(Exception):
         self.limit = _short(limit)
         self.remedy = remedy
 
-    def __str__(self) -> str:
+    @property
+    def told(self) -> str:
+        """Message, value and limit, for who shows the remedy apart."""
         parts = [self.message]
         if self.value:
             parts.append(f"got {self.value}")
         if self.limit:
             parts.append(f"limit {self.limit}")
-        text = "; ".join(parts)
-        return f"{text}. {self.remedy}" if self.remedy else text
+        return "; ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.told}. {self.remedy}" if self.remedy else self.told
 
 
 class RequestError(OpenSafeError):

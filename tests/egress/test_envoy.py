@@ -158,7 +158,7 @@ class Judge(external_auth_pb2_grpc.AuthorizationServicer):
 
     async def Check(self, request, context):  # noqa: N802 - the name of the protocol
         source = request.attributes
-        name = source.request.http.host or source.tls_session.sni
+        name = source.request.http.host or source.tls_session.sni.decode()
         self.asked.append((source.source.address.socket_address.address, name))
         if self.hold:
             await asyncio.Event().wait()

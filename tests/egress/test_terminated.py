@@ -135,6 +135,11 @@ async def test_requests_trusts_it(agent):
     await agent.delete_sandbox(place[1])
 
 
+async def test_git_trusts_it(agent, place):
+    result = await run(agent, place, "clone", f"git clone https://{FREE}/project.git project")
+    assert result.outcome.exit_code == 0, result.stderr
+
+
 async def test_what_is_not_terminated_stays_end_to_end(agent, place, world):
     await write(agent, place, "world.pem", world.ca_pem.decode())
     seen = await run(agent, place, "through", f"curl -sSv -m 10 --cacert world.pem https://{PLAIN}/hello")
@@ -190,7 +195,7 @@ async def test_fronting_another_host_inside_tls_does_not_leave(daemon, agent, pl
             refused = await run(agent, place, f"front{number}{version}", command)
             assert b": " in refused.stdout, host  # a rule and why
     assert not any(event.data.startswith(b"GET /hello") for event in world.log[since:] if event.kind is Kind.REQUEST)
-    assert {event.name.lower() for event in world.log[since:] if event.kind is Kind.QUESTION} <= {API, FREE}
+    assert not any(event.name.lower() == "denied.test" for event in world.log[since:])
     record = await recorded(daemon, sandbox_id=place[1], layer="http", state="refused", name=FREE)
     assert "egress.sni.mismatch.deny" in record["rules"]
     same = await run(agent, place, "same", f"curl -sS -m 10 -H 'Host: {API}:443' https://{API}/hello")
@@ -304,7 +309,7 @@ print(found)
 async def test_the_secret_is_in_nothing_that_is_left_behind(daemon, agent, place):
     await run(agent, place, "use", f"curl -sS -m 10 {USES['bearer']} https://{API}/ -o answer")
     await write(agent, place, "search.py", SEARCH)
-    inside = await run(agent, place, "search", "python3 search.py")
+    inside = await run(agent, place, "search", f"echo {PLACEHOLDER} > told; python3 search.py")
     assert inside.stdout.decode().strip() == str([PLACEHOLDER]), inside.stderr
     await recorded(daemon, call_id="use", layer="http", state="allowed")
     assert holding(daemon.state, PLACEHOLDER.encode())  # the control: of the call's arguments
@@ -341,6 +346,17 @@ async def admin_says(daemon, *targets):
         asked = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
         said += (await asked.communicate())[0].decode()
     return said
+
+
+async def test_no_other_process_of_its_user_reads_the_helpers_memory(daemon):
+    """Such as a front under an attacker's control; which other processes can be read is the control."""
+    helper, front = daemon.child("helper"), daemon.child("front")
+    read = {}
+    for pid in (helper, front):
+        become = ("setpriv", "--reuid=opensafe", "--regid=opensafe", "--clear-groups")
+        argv = (*become, "head", "-c0", f"/proc/{pid}/environ")
+        read[pid] = await (await asyncio.create_subprocess_exec(*argv)).wait() == 0
+    assert read == {helper: False, front: True}
 
 
 async def test_keys_are_for_those_alone_who_need_them(daemon):

@@ -63,6 +63,19 @@ async def recorded(daemon, enough, **fields):
     return found
 
 
+async def visited(daemon, place):
+    """A call that reads a page and scans, and goes on until both are on record: its end would cut what is open."""
+
+    async def told():
+        for layer, state in (("packet", "refused"), ("http", "ended"), ("dns", "refused")):
+            await recorded(daemon, bool, layer=layer, state=state, sandbox_id=place.sandbox)
+
+    await place.write("scan.py", SCAN.format(ports=[22]))
+    done = await place.held("curl -sS http://allowed.test/hello; python3 scan.py", told)
+    assert b"hello from the world" in done.stdout
+    return done
+
+
 async def test_a_refusal_at_the_first_packet_is_on_record_under_its_call(daemon, place):
     await place.write("scan.py", SCAN.format(ports=[22, 22, 22, 8443]))
     result = await place.run("python3 scan.py")
@@ -88,11 +101,7 @@ async def test_a_scan_of_many_ports_is_few_records_whose_counts_add_up(daemon, p
 
 
 async def test_the_export_has_what_was_tried_and_reached_as_events_of_the_published_schema(daemon, place):
-    await place.write("scan.py", SCAN.format(ports=[22]))
-    done = await place.run("curl -sS http://allowed.test/hello; python3 scan.py")
-    assert b"hello from the world" in done.stdout
-    for layer, state in (("packet", "refused"), ("http", "ended"), ("dns", "refused")):
-        await recorded(daemon, bool, layer=layer, state=state, sandbox_id=place.sandbox)
+    await visited(daemon, place)
     events = await exported(daemon, place.session)
     assert [fault for event in events for fault in schema.faults(event)] == []
     seen = {(one["class_uid"], one["activity_id"], one["unmapped"].get("layer")) for one in events}
@@ -105,9 +114,7 @@ async def test_the_export_has_what_was_tried_and_reached_as_events_of_the_publis
 
 
 async def test_a_calls_trace_shows_its_connections_below_its_run(daemon, place):
-    await place.write("scan.py", SCAN.format(ports=[22]))
-    done = await place.run("curl -sS http://allowed.test/hello; python3 scan.py")
-    assert b"hello from the world" in done.stdout
+    done = await visited(daemon, place)
     # A span is written a few seconds after it ended, and the session's when that is closed.
     wanted = ("allowed.test:80", "198.51.100.10:22", "198.51.100.10:123", "denied.test")
     async with asyncio.timeout(30):
@@ -135,11 +142,7 @@ async def test_jaeger_has_them_below_the_run_too(world, tmp_path):
         telemetry = f'otlp_endpoint = "{collector.otlp}"'
         with daemon_before(world, tmp_path, OTHER_UPLINK, telemetry=telemetry) as daemon:
             async with Place.open(daemon) as place:
-                await place.write("scan.py", SCAN.format(ports=[22]))
-                done = await place.run("curl -sS http://allowed.test/hello; python3 scan.py")
-                for state in ("ended", "refused"):
-                    await recorded(daemon, bool, state=state, sandbox_id=place.sandbox)
-            assert b"hello from the world" in done.stdout
+                done = await visited(daemon, place)
         spans = Jaeger(collector.query).trace(done.verdict.trace_id)
     names = {span.span_id: span.name for span in spans}
     below = {(names.get(span.parent_id), span.name) for span in spans if span.name.startswith("egress.")}

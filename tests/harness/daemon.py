@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 
-from opensafe.bench.private import PREFIX, PrivateDaemon
+from opensafe.bench.private import PREFIX, DaemonFailedError, PrivateDaemon
 from opensafe.client import Client
 from opensafe.warden.sandbox.limits import Hierarchies
 
@@ -120,9 +120,14 @@ def running(prepare=lambda _: None, **settings):
         prepare(daemon)
         yield daemon.start()
         assert daemon.stop() == 0
-    finally:
-        left = daemon.remove()
-    assert left == []
+    except BaseException:
+        daemon.kill()
+        if daemon.leftovers():  # of one that is killed; the next start removes them
+            with contextlib.suppress(DaemonFailedError):
+                daemon.start().stop()
+        daemon.remove()
+        raise
+    assert daemon.remove() == []
 
 
 def signal_process(pid, number=signal.SIGKILL):

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 
+from opensafe.client import collect
 from opensafe.errors import NotFound, Unavailable
 from opensafe.proof.world import links
 from opensafe.proof.world.events import DATA_MAX, dissect
@@ -23,12 +24,8 @@ _RECEIVE_BUFFER = 16 << 20
 _SYN, _ACK = 0x02, 0x10
 
 
-@contextlib.contextmanager
-def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None, **settings):
-    """A daemon whose policy allows these names, whose uplink is a /30 that no other test's has.
-
-    more: changes the settings of its bundle further.
-    """
+def site(directory, allowed, more=lambda _: None, number=1):
+    """A bundle that allows these names, and the file of its key. more: changes its settings further."""
 
     def change(data):
         data["hosts"]["allowed"] += allowed
@@ -36,7 +33,13 @@ def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None
         data["ceilings"]["blocks_in_ten_minutes"] = 10_000  # a guest here is refused more often than honest work is
         more(data)
 
-    bundle, key = site_bundle(directory, change=change)
+    return site_bundle(directory, number=number, change=change)
+
+
+@contextlib.contextmanager
+def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None, **settings):
+    """A daemon whose bundle is such a `site`. uplink: a /30 that no other test's has."""
+    bundle, key = site(directory, allowed, more)
     networks = ", ".join(f'"{one}"' for one in world.networks)
     egress = f'enabled = true\nuplink = "{uplink}"\nresolvers = ["{world.resolver}"]\nvetted_also = [{networks}]'
     with running(egress=egress, bundle=bundle, key=key, staffed=True, **settings) as daemon:
@@ -78,6 +81,15 @@ class Place:
             done = await self.agent.run_call(self.session, self.sandbox, call_id, "Bash", {"command": command})
             if "for itself" not in done.outcome.detail:
                 return done
+
+    async def held(self, command, happened):
+        """One call to its end, which it comes to once something has `happened`."""
+        asked = {"command": f"{command}; cat"}
+        call = self.agent.call(self.session, self.sandbox, self.name(), "Bash", asked, interactive=True)
+        ending = asyncio.create_task(collect(call, 1 << 16))
+        await happened()
+        await call.close_stdin()
+        return await ending
 
     def call(self, command):
         """One call's events as they come."""
@@ -175,6 +187,7 @@ class Tried:
 
     async def round(self, wanted):
         """Wait until each of these was tried twice from now on: then one whole turn of a guest's lies within."""
+        self.read()
         before = dict(self.counts)
         await self.until(lambda: all(self.counts.get(one, 0) >= before.get(one, 0) + 2 for one in wanted))
 

@@ -39,6 +39,34 @@ def test_the_network_of_synthetic_addresses_is_apart_from_the_others(tmp_path, k
     assert settings.synthetic == "172.20.0.0/24"
 
 
+def test_sandboxes_have_other_addresses_than_the_gateways_link(tmp_path):
+    with pytest.raises(ConfigError, match=r"egress\.links overlaps egress\.uplink") as refused:
+        load(write(tmp_path, 'links = "10.202.0.0/16"'))
+    assert (refused.value.value, refused.value.limit) == ("10.202.0.0/16", "10.202.0.0/30")
+    assert load(write(tmp_path, 'links = "10.204.0.0/16"')).egress.links == "10.204.0.0/16"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value", "limit"),
+    [
+        ('links = "10.0.0.0/30"', "egress.links", "10.0.0.0/30", "/8 to /28"),
+        ('uplink = "10.0.0.0/24"', "egress.uplink", "10.0.0.0/24", "/30"),
+        ('synthetic = "10.0.0.0/8"', "egress.synthetic", "10.0.0.0/8", "/16 to /28"),
+        ('resolvers = ["192.0.2.53", "dns.example"]', "egress.resolvers[1]", "dns.example", "192.0.2.53:53"),
+        ('vetted_also = ["corp"]', "egress.vetted_also[0]", "corp", "10.20.0.0/16"),
+        ('[[egress.terminate]]\nname = "*.example.com"', "egress.terminate[0].name", "*.example.com", "no pattern"),
+        ('[egress.proxy]\naddress = "proxy"', "egress.proxy.address", "proxy", "a port"),
+    ],
+)
+def test_what_is_not_well_formed_is_told_with_its_value_and_what_is_allowed(tmp_path, line, key, value, limit):
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, line))
+    assert f"{key} is not well-formed" in str(refused.value)
+    assert "regex" not in str(refused.value)
+    assert refused.value.value == value
+    assert limit in refused.value.limit
+
+
 @pytest.mark.parametrize("network", ["10.203.0.0/15", "10.203.0.0/29", "10.203.0.1/22", "x"])
 def test_a_network_of_synthetic_addresses_has_a_size(tmp_path, network):
     with pytest.raises(ConfigError):

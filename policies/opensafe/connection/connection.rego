@@ -51,7 +51,7 @@ blocks contains hit.block(
 
 # METADATA
 # title: Names that carry data
-# description: DNS questions whose labels are too long, too random or too many.
+# description: Names whose labels are too long, too random or too many, asked for by DNS or named to the gateway.
 # custom:
 #   id: egress.dns.label.deny
 #   severity: high
@@ -60,7 +60,6 @@ blocks contains hit.block(
 	"egress.dns.label.deny", "high",
 	$"the name's {key} is {_label(key)}, more than {limit}", $"{key}={_label(key)}", $"Ask for names whose {key} is at most {limit}.",
 ) if {
-	input.egress.layer == "dns"
 	some key, limit in config.ceilings.dns
 	not _at_most(key, limit)
 }

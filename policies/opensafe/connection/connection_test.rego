@@ -129,6 +129,21 @@ test_block_egress_dns_label_deny_connection_4 if {
 	sample.blocked_by(verdict, "egress.dns.label.deny")
 }
 
+test_block_egress_dns_label_deny_connection_without_a_question if {
+	verdict := sample.judge("egress", sample.egress({"label": {"entropy": 4800}}))
+	sample.blocked_by(verdict, "egress.dns.label.deny")
+}
+
+test_missing_egress_dns_label_deny_connection_without_a_question if {
+	verdict := sample.judge("egress", sample.without(sample.egress({}), "/egress/label"))
+	sample.blocked_by(verdict, "egress.dns.label.deny")
+}
+
+test_allow_egress_dns_label_deny_connection_without_a_question if {
+	verdict := sample.judge("egress", sample.egress({}))
+	sample.allowed(verdict, "egress.dns.label.deny")
+}
+
 test_allow_egress_dns_label_deny_connection if {
 	verdict := sample.judge("egress", sample.dns({}))
 	sample.allowed(verdict, "egress.dns.label.deny")

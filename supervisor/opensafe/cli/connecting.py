@@ -32,8 +32,8 @@ _TURNS = 3
 def egress(
     connections: _Connections = 400,
     requests: _Requests = 2000,
-    bulks: _Bulks = 12,
-    bulk_mb: _Bulk = 256,
+    bulks: _Bulks = 40,
+    bulk_mb: _Bulk = 64,
     sandboxes: _Crowd = 200,
     changes: _Changes = 20,
     max_new_ratio: _New = 1.5,

@@ -73,7 +73,7 @@ def _settings(path: pathlib.Path) -> "tuple[Config, list[Check]]":
     try:
         return load(path), [check("config", True, path, "")]
     except ConfigError as error:
-        return Config(), [check("config", False, error.message, error.remedy)]
+        return Config(), [check("config", False, error.told, error.remedy)]
 
 
 def _of_leftovers(left: "list[Leftover]") -> "list[Check]":
@@ -102,7 +102,7 @@ def _daemon(principal: str | None, run: pathlib.Path) -> "tuple[DaemonStatus | N
     try:
         status, serving = ask(principal, work, run=run)
     except OpenSafeError as error:
-        return None, [check("daemon", False, error.message, error.remedy or "Start it with `opensafe up`.")]
+        return None, [check("daemon", False, error.told, error.remedy or "Start it with `opensafe up`.")]
     checks = [
         check("daemon", serving, f"version {status.version}", "It drains or has lost a part of it: see its log."),
         check("platform", status.runsc_platform == "systrap", status.runsc_platform, "Only systrap is supported."),

@@ -125,7 +125,7 @@ def lines(found: "EgressReach", sandbox: str) -> Iterator[str]:
     if found.standing is not None and found.standing.call_id:
         yield f"  granted  {', '.join(found.standing.network)}"
         used = f"{found.standing.sent_bytes} bytes sent, {found.standing.received_bytes} received"
-        yield f"  used     {used}, {found.standing.requests} requests by its session since its decision"
+        yield f"  used     {used}, requests: {found.standing.requests}, by its session since its decision"
     yield f"  bundle   {found.bundle_revision}"
     for (allowed, rules), layers in itertools.groupby(found.layers, key=lambda one: (one.allowed, one.rules)):
         yield ""

@@ -40,8 +40,11 @@ def create(
     ] = 0,
     idle_action: Annotated[str, typer.Option(help="What follows the idle time: delete or pause.")] = "delete",
     network: Annotated[
-        str, typer.Option(metavar="PROFILE", help="Network profile; so far there is only none.")
-    ] = "none",
+        str,
+        typer.Option(
+            metavar="PROFILE", help="none, or gateway where the site has a way out. Default: what the site has."
+        ),
+    ] = "",
     require_warm: Annotated[bool, typer.Option("--require-warm", help="Out of the pool, or not at all.")] = False,
     principal: options.Principal = None,
     json: options.Json = False,

@@ -58,7 +58,7 @@ def _tree(root: type[OpenSafeError]) -> Iterator[type[OpenSafeError]]:
         yield from _tree(child)
 
 
-_BY_REASON: Final = {kind.reason: kind for kind in _tree(OpenSafeError)}
+_BY_REASON: Final = {kind.reason: kind for kind in _tree(OpenSafeError) if "reason" in vars(kind)}
 
 
 def translate(error: grpc.aio.AioRpcError, path: pathlib.Path) -> OpenSafeError:

@@ -213,6 +213,7 @@ class Judge:
                 id=ask.spec.sandbox_id,
                 template=ask.spec.template,
                 image_digest=ask.spec.image_digest,
+                network=ask.spec.network,
                 limits=ask.spec.limits,
             )
         asked = self._call(call, ask) if call else _NO_CALL

@@ -19,12 +19,13 @@ from opensafe.egress.accounting import Accounting
 from opensafe.egress.authz import Authorizer
 from opensafe.egress.callers import Callers, Where
 from opensafe.egress.connections import Connections
-from opensafe.egress.credentials import Credentials
+from opensafe.egress.credentials import Credentials, hide_memory
 from opensafe.egress.delivery import Delivery
 from opensafe.egress.dns import Responder
 from opensafe.egress.endpoints import Endpoints
 from opensafe.egress.explaining import Explainer
 from opensafe.egress.judge import EgressJudge
+from opensafe.egress.names import Asked
 from opensafe.egress.proxied import Failures
 from opensafe.egress.reports import Reports
 from opensafe.egress.resolver import Resolver, public
@@ -53,11 +54,14 @@ class Doors:
         self._accounting = Accounting()
         self._connections = Connections(self._accounting, warden.cut, self._delivery.add)
         self._proxy = settings.proxy
+        self._asked = Asked()
         self._judge = EgressJudge(
             self.callers,
             Reports(self._delivery.add),
+            behind=self._delivery.behind,
             terminated=self._terminated,
             proxy=settings.proxy.host if settings.proxy is not None else "",
+            asked=self._asked,
         )
         explainer = Explainer(self._judge, self._terminated)
         self._sights = Sights(self.callers, self._connections, self._accounting, explainer)
@@ -72,6 +76,8 @@ class Doors:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Unavailable: the warden is gone."""
+        if self._settings.credential:
+            hide_memory()
         opened, (udp, tcp, own, listed) = await self._warden.open_gateway()
         networks = [ipaddress.IPv4Network(one) for one in opened.networks]
         responder = Responder(
@@ -81,6 +87,7 @@ class Doors:
             session=self._session_at,
             refused=self._accounting.refused,
             synthetic=self._endpoints.address,
+            asked=self._asked,
         )
         resolver = Resolver(
             own,

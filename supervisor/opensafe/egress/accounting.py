@@ -29,9 +29,13 @@ class _Session:
         self.sandboxes: set[str] = set()
         self.total = HostUse()
         self.hosts: dict[str, HostUse] = {}
+        self._known: BudgetInput | None = None
 
     def know(self, budget: BudgetInput) -> None:
-        """What a decision saw was used, if not more."""
+        """What a decision saw was used, if not more. Said twice it changes nothing, and each check says it."""
+        if budget is self._known:
+            return
+        self._known = budget
         usage = budget.usage
         saw = HostUse(**{key: usage.get(key, 0) for key in HostUse.__struct_fields__})
         self.total = self.total.at_least(saw)

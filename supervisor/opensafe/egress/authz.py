@@ -6,8 +6,6 @@ as open in the same one. What is in a check came from a guest: what is not well-
 record, and refused whatever the verdict is.
 """
 
-import contextlib
-import ipaddress
 import os
 import pathlib
 import re
@@ -121,7 +119,7 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         try:
             request = external_auth_pb2.CheckRequest.FromString(message)
             http = request.attributes.request.HasField("http")
-            why, put = (_LATE, put) if waited_s > _LATE_S else self._check(request)
+            why, put = self._check(request, late=waited_s > _LATE_S)
         except Exception:  # noqa: BLE001 - whatever a guest's strings bring about, the answer is no
             _log.exception("a check failed")
             why = "egress: the request could not be judged. Report it to the operator."
@@ -136,28 +134,31 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
         await self._log.follow(messages)
         return als_pb2.StreamAccessLogsResponse()
 
-    def _check(self, request: external_auth_pb2.CheckRequest) -> tuple[str, Found]:
+    def _check(self, request: external_auth_pb2.CheckRequest, *, late: bool) -> tuple[str, Found]:
         """Why it is refused, or "" and what is put into it."""
         attributes = request.attributes
         peer = attributes.source.address.socket_address
         source = (peer.address, peer.port_value)
         if not peer.address or not peer.port_value:
             return "egress: the source is not known.", Found()
-        put, sni = Found(), attributes.tls_session.sni
+        put, sni = Found(), attributes.tls_session.sni.decode("ascii", "backslashreplace")
         inside = attributes.context_extensions.get("opensafe") == TERMINATED
         if attributes.request.HasField("http"):
             question, wrong, put = self._http(source[0], attributes.request.http, sni if inside else "")
         else:
             question, wrong = _tls(source[0], sni)
+        if late:
+            self._judge.refuse(question, _LATE)
+            return _LATE, Found()
         call = self._call_at(source[0], question.name)
         question = self._accounting.charged(question, call)
-        answer = self._judge.judge(question)
-        why = answer.why or "egress: refused by policy."
-        if answer.allowed:
+
+        def bar(answer: Answer) -> str:
             why = wrong or self._accounting.over(call, asked=1) or _nameless(answer) or self._crowded(answer, question)
             if answer.name in self._terminated and question.layer == "tls" and sni != answer.name:
                 why = f"egress.sni.mismatch.deny: SNI {sni[:64]!r}. Send it as {answer.name}."  # another chain's
-        if not why:
+            if why:
+                return why
             try:
                 start_ns = attributes.request.time.ToNanoseconds()
                 if inside:
@@ -165,12 +166,15 @@ class Authorizer(als_pb2_grpc.AccessLogServiceServicer):
                 else:
                     self._connections.enter(source, question, answer, call, start_ns)
             except (Conflict, LimitExceeded) as full:
-                why = f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
-        if why:
+                return f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
+            return ""
+
+        answer = self._judge.judge(question, bar)
+        if not answer.allowed:
             self._accounting.refused(answer.sandbox_id, answer.name)
-        else:
-            self._accounting.allowed(answer.sandbox_id, answer.name, call)
-        return why, put
+            return answer.why or "egress: refused by policy.", put
+        self._accounting.allowed(answer.sandbox_id, answer.name, call)
+        return "", put
 
     def _crowded(self, answer: Answer, question: Question) -> str:
         if self._failures is None or question.layer != "tls":
@@ -234,9 +238,6 @@ def _wrong(host: str, parsed: bool, ports: tuple[int, int], path: str, method: s
 
 
 def _literal(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        ipaddress.ip_address(host.strip("[]"))
-        return True
     return bool(_NUMBER.fullmatch(host.partition(":")[0]))
 
 

@@ -20,14 +20,15 @@ from opensafe.model.traffic import OpenConnection
 from opensafe.warden.feed import Call
 
 from .accounting import Accounting
-from .judge import Answer, Question
+from .judge import Answer, Bar, Question, unbarred
 
 #: Open connections of one sandbox.
 MOST: Final = 512
 _SWEEP_S: Final = 1.0
-#: HTTP requests whose connection already carries another, until their log entry comes.
+#: What has ended, or is to, as far as is known here, until its last log entry comes.
 _SETTLING: Final = 4096
-#: Requests of one connection at once: the streams of HTTP/2, and those whose log entry is still to come.
+#: Requests inside of one sandbox's connections at once, each of which may need a connection of its own to the server:
+#: the streams of HTTP/2, and those whose log entry is still to come.
 _INSIDE: Final = 512
 _WHY: Final = 500
 
@@ -38,10 +39,13 @@ Cut = Callable[[str, int], Awaitable[None]]
 
 
 class Judge(Protocol):
-    """Who decides (judge.EgressJudge). Never raises."""
+    """Who decides (judge.EgressJudge)."""
 
-    def judge(self, question: Question) -> Answer:
-        """The verdict; anything but an allow means no."""
+    def judge(self, question: Question, bar: Bar = unbarred) -> Answer:
+        """The verdict; anything but an allow means no. Raises nothing but what `bar` raises."""
+
+    def refuse(self, question: Question, why: str) -> None:
+        """Put on record what is refused before policy is asked. Never raises."""
 
 
 class Open(msgspec.Struct, kw_only=True, eq=False):
@@ -49,6 +53,7 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
 
     rules, why: of a cut. end: ends it and leaves the table, in the turn in which it is called; None where Envoy carries
     it. inside: requests under way, by their start, where TLS ends here; dialled: the last address of one of them.
+    gone: its sandbox is.
     """
 
     question: Question
@@ -65,6 +70,7 @@ class Open(msgspec.Struct, kw_only=True, eq=False):
     end: Callable[[], None] | None = None
     inside: dict[int, Question] = {}
     dialled: str = ""
+    gone: bool = False
 
 
 async def _second() -> None:
@@ -91,6 +97,7 @@ class Connections:
         self._pause = pause
         self._open: dict[Socket, Open] = {}
         self._held: Counter[str] = Counter()
+        self._inside: Counter[str] = Counter()
         self._settling: OrderedDict[tuple[str, int, int], Open] = OrderedDict()
         self._sweep: asyncio.Task[None] | None = None
 
@@ -108,7 +115,8 @@ class Connections:
     ) -> Open:
         """A check allows this. end: see Open. Raises LimitExceeded: the sandbox has all it may have."""
         before = self._open.get(source)
-        if before is not None and (end is not None or before.end is not None):  # no request after another on one socket
+        # Only requests follow each other on one socket. A guest may use a port for several, each to another of ours.
+        if before is not None and (end or before.end or before.question.layer != question.layer):
             raise LimitExceeded(
                 "another connection is open from this port", value=source[1], limit=1, remedy="Use another port."
             )
@@ -120,10 +128,7 @@ class Connections:
                 remedy="Close connections before opening more.",
             )
         if before is not None:
-            self._remove(source)
-            self._settling[(*source, before.start_ns)] = before
-            if len(self._settling) > _SETTLING:
-                self._settling.popitem(last=False)
+            self._settle_later(before)
         one = self._open[source] = Open(
             question=question,
             answer=answer,
@@ -143,10 +148,12 @@ class Connections:
             raise Conflict(
                 "the connection was not opened for this host", value=answer.name, remedy="Open one for each host."
             )
-        if len(one.inside) >= _INSIDE:
+        under_way = self._inside[answer.sandbox_id]
+        if under_way >= _INSIDE:
             raise LimitExceeded(
-                "too many requests are under way", value=len(one.inside), limit=_INSIDE, remedy="Wait for answers."
+                "too many requests are under way", value=under_way, limit=_INSIDE, remedy="Wait for answers."
             )
+        self._inside[answer.sandbox_id] += start_ns not in one.inside
         one.inside[start_ns] = question
 
     def requested(self, source: Socket, start_ns: int) -> bool:
@@ -158,6 +165,7 @@ class Connections:
         """It is no longer. address: the one that was dialled for it, or ""."""
         one = self._open.get(source)
         if one is not None and one.inside.pop(start_ns, None) is not None:
+            _take(self._inside, one.answer.sandbox_id, 1)
             one.dialled = address or one.dialled
 
     def at(self, source: Socket) -> Open | None:
@@ -179,7 +187,7 @@ class Connections:
         """Totals of it so far, in bytes. Returns whether there are more."""
         more = max(0, sent - one.sent)
         back = max(0, received - one.received)
-        self._accounting.moved(one.answer.sandbox_id, one.answer.name, one.call, more, back)
+        self._accounting.moved("" if one.gone else one.answer.sandbox_id, one.answer.name, one.call, more, back)
         one.sent += more
         one.received += back
         return more > 0 or back > 0
@@ -221,15 +229,16 @@ class Connections:
         await self._cut_socket(source, "not allowed here")
 
     def gone(self, sandbox_id: str) -> None:
-        """The sandbox is gone, and its sockets with it."""
-        for source in [source for source, one in self._open.items() if one.answer.sandbox_id == sandbox_id]:
-            one = self._open[source]
+        """The sandbox is gone, and its sockets with it. Envoy still tells the last bytes of what it has told of."""
+        for one in [one for one in self._open.values() if one.answer.sandbox_id == sandbox_id]:
             if one.end is not None:
                 one.end()
+            elif one.start_ns:
+                self._settle_later(one)
             else:
                 self.leave(one)
-        for key in [key for key, one in self._settling.items() if one.answer.sandbox_id == sandbox_id]:
-            del self._settling[key]
+        for one in self._settling.values():
+            one.gone = one.gone or one.answer.sandbox_id == sandbox_id
         self._accounting.gone(sandbox_id)
 
     def lost(self) -> None:
@@ -294,11 +303,27 @@ class Connections:
         else:
             _log.info("connection cut", source=source[0], port=source[1], why=why)
 
+    def _settle_later(self, one: Open) -> None:
+        """It carries nothing more, and its last log entry is still to come: the oldest of too many is told as it is."""
+        self._remove(one.source)
+        key = (*one.source, one.start_ns)
+        earlier = self._settling.get(key)
+        if earlier is not None:
+            self.leave(earlier)
+        self._settling[key] = one
+        if len(self._settling) > _SETTLING:
+            self.leave(next(iter(self._settling.values())))
+
     def _remove(self, source: Socket) -> None:
-        sandbox_id = self._open.pop(source).answer.sandbox_id
-        self._held[sandbox_id] -= 1
-        if not self._held[sandbox_id]:
-            del self._held[sandbox_id]
+        one = self._open.pop(source)
+        _take(self._held, one.answer.sandbox_id, 1)
+        _take(self._inside, one.answer.sandbox_id, len(one.inside))
+
+
+def _take(counted: Counter[str], sandbox_id: str, number: int) -> None:
+    counted[sandbox_id] -= number
+    if not counted[sandbox_id]:
+        del counted[sandbox_id]
 
 
 def _record(one: Open, address: str) -> Connection:

@@ -7,6 +7,9 @@ anything, but shows a program that sends its credentials astray.
 
 import base64
 import binascii
+import ctypes
+import html
+import json
 import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
@@ -18,8 +21,16 @@ from opensafe.model.termination import PLACEHOLDER, Credential
 
 #: What the rules are told.
 PUT, MISPLACED = "put", "misplaced"
+_PR_SET_DUMPABLE: Final = 4
 #: RFC 9110, 11.1: a scheme, blanks, and what it takes.
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9._-]{0,31}) +(?P<rest>[^ ,]+)", re.ASCII)
+
+
+def hide_memory() -> None:
+    """Close this process to others of its user, who could read its memory (prctl(2)). Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE)")
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -76,19 +87,29 @@ class Credentials:
         for placeholder, held in self._held.get((host, header), ()):
             secret = held.decode("ascii")
             if value == placeholder:
-                return Found(PUT, header, secret, (secret,))
+                return Found(PUT, header, secret, _forms(secret))
             parts = _SCHEME.fullmatch(value)
             if parts is None:
                 continue
             scheme, rest = parts["scheme"], parts["rest"]
             if rest == placeholder:
-                return Found(PUT, header, f"{scheme} {secret}", (secret,))
+                return Found(PUT, header, f"{scheme} {secret}", _forms(secret))
             user, colon, password = _basic(value).partition(":")
             if colon and password == placeholder and not _shows(user):
                 # A user that the guest chooses stands before it, so the secret's digits differ by where it begins.
                 pair = base64.b64encode(f"{user}:{secret}".encode()).decode()
-                return Found(PUT, header, f"{scheme} {pair}", (secret, pair))
+                return Found(PUT, header, f"{scheme} {pair}", _forms(secret, pair))
         return None
+
+
+def _forms(*texts: str) -> tuple[str, ...]:
+    """As a server that repeats them may write them: as they are, in JSON, in a URL and in HTML."""
+    each = []
+    for text in texts:
+        quoted, escaped = json.dumps(text)[1:-1], urllib.parse.quote(text, safe="")
+        lower = re.sub("%..", lambda byte: byte[0].lower(), escaped)
+        each += [text, quoted, quoted.replace("/", "\\/"), escaped, lower, html.escape(text)]
+    return tuple(dict.fromkeys(each))
 
 
 def _shows(text: str) -> bool:

@@ -1,6 +1,8 @@
 """Verdicts and ends on their way to the front, which puts them on record: in batches, without anybody waiting.
 
-While the front is behind or away they are kept; what doesn't fit is counted, and told as one that names no rule.
+While the front is behind or away they are kept. Refusals that don't fit are counted, and told as one that names no
+rule. What was let out and what it moved is never left out, since budgets are made of it: `behind` says when nothing
+more is to be let out, and what is open by then has an end each.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from opensafe.model.connection import Connection
 from opensafe.model.ids import now_us
 
 _KEPT: Final = 8192
+_BEHIND: Final = _KEPT // 2
 _BATCH: Final = 64
 #: How long they gather: each packet wakes two processes, which are taken from the ones that guests wait for.
 _GATHER_S: Final = 0.02
@@ -34,11 +37,15 @@ class Delivery:
 
     def add(self, connection: Connection) -> None:
         """Have it put on record."""
-        if len(self._kept) < _KEPT:
+        if len(self._kept) < _KEPT or connection.state != "refused":
             self._kept.append(connection)
         else:
-            self._dropped += 1
+            self._dropped += connection.count
         self._added.set()
+
+    def behind(self) -> bool:
+        """Whether so much waits that nothing should be let out."""
+        return len(self._kept) >= _BEHIND
 
     async def run(self) -> None:
         """Send until cancelled. Raises what `send` raises but LimitExceeded."""

@@ -73,8 +73,8 @@ class Responder:
     """Answers on a bound UDP socket and a listening TCP socket, which it closes at the end.
 
     session: what names are counted by, of a source address; without it the address. refused: told sandbox and name of
-    each question that is. synthetic: what stands for a canonical name, or "". dropped: questions over the rate, and
-    connections over a cap, which get no answer.
+    each question that is. asked: the names of each session so far. synthetic: what stands for a canonical name, or "".
+    dropped: questions over the rate, and connections over a cap, which get no answer.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Responder:
         session: Callable[[str], str] = str,
         refused: Callable[[str, str], None] | None = None,
         synthetic: Callable[[str], str] = lambda _: "",
+        asked: names.Asked | None = None,
         clock: Callable[[], float] = time.monotonic,
         idle_s: float = _IDLE_S,
     ) -> None:
@@ -96,7 +97,7 @@ class Responder:
         self._refused = refused
         self._synthetic = synthetic
         self._idle_s = idle_s
-        self._asked = names.Asked()
+        self._asked = asked or names.Asked()
         self._rate = Rate(_RATE, _BURST, clock)
         self._open: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[object]] = set()

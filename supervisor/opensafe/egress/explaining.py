@@ -82,10 +82,10 @@ def supposed(principal: Principal, name: str, session: SessionInput, budget: Bud
 
 def _questions(name: str, port: int | None, *, inside: bool) -> Iterator[Question]:
     """inside: requests in TLS are seen."""
-    going = Question(source=_NOBODY, layer="dns", name=name)
+    going = Question(source=_NOBODY, layer="dns", name=name, label=names.measure(name) | {"names": 1})
     request = msgspec.structs.replace(going, layer="http", authority=name, method="GET", path="/")
     if not is_address(name):  # nobody asks for the address of one
-        yield msgspec.structs.replace(going, label=names.measure(name) | {"names": 1})
+        yield going
     for number in SERVED if port is None else (port,):
         match SERVED.get(number, "tcp"):
             case "http":

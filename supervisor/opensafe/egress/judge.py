@@ -22,6 +22,7 @@ from opensafe.policy.reload import Loaded
 from opensafe.warden.feed import Call
 
 from .callers import GRANTED, Callers, Where
+from .names import Asked, measure
 from .reports import Reports
 
 ENTRYPOINT: Final = "gate/egress"
@@ -111,7 +112,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         if self.allowed:
             return ""
         hit = self.hits[0]
-        return " ".join(f"{hit.id}: {hit.reason} ({hit.value}). {hit.remedy}".split())[:_TEXT_MAX]
+        value = "" if hit.value in hit.reason else f" ({hit.value})"
+        return " ".join(f"{hit.id}: {hit.reason}{value}. {hit.remedy}".split())[:_TEXT_MAX]
+
+
+#: What else stands in the way of what policy allows, as "rule: reason"; "" where nothing does.
+Bar = Callable[[Answer], str]
+
+
+def unbarred(_answer: Answer) -> str:
+    """Policy alone decides."""
+    return ""
 
 
 class _RefusedError(Exception):
@@ -126,6 +137,10 @@ def _nothing(_session_id: str) -> Mapping[str, int]:
     return {}
 
 
+def _in_time() -> bool:
+    return False
+
+
 class EgressJudge:
     """Asks the policy that was given last; without one, nothing is allowed."""
 
@@ -135,32 +150,41 @@ class EgressJudge:
         reports: Reports,
         *,
         used: Callable[[str], Mapping[str, int]] = _nothing,
+        behind: Callable[[], bool] = _in_time,
         terminated: Collection[str] = (),
         proxy: str = "",
+        asked: Asked | None = None,
     ) -> None:
         """used: what a session has used beside its call's budget and the question's own figures, under budget keys.
 
-        terminated: hosts to which TLS ends in the gateway. proxy: the site's own, through which all goes and which no
-        guest may name.
+        behind: whether what is let out could not be put on record now. terminated: hosts to which TLS ends in the
+        gateway. proxy: the site's own, through which all goes and which no guest may name. asked: the names that each
+        session has asked for so far, in whichever layer.
         """
+        self._asked = asked or Asked()
         self._proxy = canonical_name(proxy) or proxy
         self._terminated = frozenset(terminated)
         self._callers = callers
         self._reports = reports
         self._used = used
+        self._behind = behind
         self._loaded: Loaded | None = None
 
     def lead(self, loaded: Loaded | None) -> None:
         """Judge by this policy from now on."""
         self._loaded = loaded
 
-    def judge(self, question: Question) -> Answer:
-        """The verdict. Never raises."""
+    def judge(self, question: Question, bar: Bar = unbarred) -> Answer:
+        """The verdict, on record as it is after `bar`, which hears of what policy allows. Raises what that raises."""
         where = self._callers.at(question.source)
-        verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
+        if self._behind() and not question.again:
+            hit = _refusal(_DENY, "records wait to be written", question.name, "Try again later.")
+            verdict = Verdict(allowed=False, name="", hits=(hit,))
+        else:
+            verdict = self.weigh(self._loaded.engine if self._loaded is not None else None, question, where)
         where = where.of(verdict.name) if where is not None else None
-        self._record(question, where, verdict)
-        return Answer(
+        judged_us = now_us()  # before it begins, as its end says
+        answer = Answer(
             allowed=verdict.allowed,
             name=verdict.name,
             exec_id=where.call.exec_id if where is not None and where.call is not None else "",
@@ -169,6 +193,15 @@ class EgressJudge:
             rules=verdict.rules,
             holder=where.holder if where is not None else "",
         )
+        if answer.allowed and (why := bar(answer)):
+            verdict = _barred(why, question, verdict.name)
+            answer = msgspec.structs.replace(answer, allowed=False, why=why, rules=verdict.rules)
+        self._record(question, where, verdict, judged_us)
+        return answer
+
+    def refuse(self, question: Question, why: str) -> None:
+        """Put on record what is refused before policy is asked. why: as a Bar has it."""
+        self._record(question, self._callers.at(question.source), _barred(why, question, ""), now_us())
 
     def weigh(self, engine: Engine | None, question: Question, where: Where | None) -> Verdict:
         """What this policy says of a question from there, which nobody is told. Never raises."""
@@ -232,10 +265,14 @@ class EgressJudge:
                 host_requests=question.host_requests,
                 host_sent=question.host_sent,
                 host_received=question.host_received,
-                label=question.label,
+                label=question.label or self._carried(session.id, host.name),
             ),
         )
         return engine.evaluate(ENTRYPOINT, asked)
+
+    def _carried(self, session_id: str, name: str) -> dict[str, int]:
+        """What a name can carry that was not asked for first: Envoy's resolver will ask for it."""
+        return measure(name) | {"names": self._asked.count(session_id, name)}
 
     def _budget(self, call: Call, question: Question) -> BudgetInput:
         """What the decision saw or what was counted here, whichever is more. The rules add this connection's bytes.
@@ -258,12 +295,12 @@ class EgressJudge:
             hosts=call.budget.hosts,
         )
 
-    def _record(self, question: Question, where: Where | None, verdict: Verdict) -> None:
+    def _record(self, question: Question, where: Where | None, verdict: Verdict, time_us: int) -> None:
         if verdict.allowed and question.again:
             return
         call = where.call if where is not None else None
         connection = Connection(
-            time_us=now_us(),
+            time_us=time_us,
             state="allowed" if verdict.allowed else "refused",
             sandbox_id=where.sandbox_id if where is not None else "",
             exec_id=call.exec_id if call is not None else "",
@@ -292,6 +329,12 @@ def _host(question: Question, tables: ClassTables) -> HostFact:
         remedy = "Name one host, without user, path or another port."
         raise _RefusedError(_DENY, "this can't be read as exactly one host", repr(name[:100]), remedy)
     return msgspec.structs.replace(host, port=question.port)
+
+
+def _barred(why: str, question: Question, name: str) -> Verdict:
+    rule, _, reason = why.partition(": ")
+    hit = _refusal(rule if "." in rule else _DENY, reason, question.name, "")
+    return Verdict(allowed=False, name=name, hits=(hit,))
 
 
 def _address(text: str, tables: ClassTables) -> HostFact:

@@ -1,10 +1,11 @@
-"""How much a name can carry: what `egress.dns.label.deny` weighs of each DNS question.
+"""How much a name can carry: what `egress.dns.label.deny` weighs of each question, connection and request.
 
 A name that is asked for leaves the sandbox even if nothing comes back, so its labels are measured, and the different
 names that one session asks of one zone are counted. The count only grows and its memory is bounded: where it is full, a
 new name counts as one too many, and nothing that a session does can lower its own count.
 """
 
+import functools
 import math
 from collections import Counter, OrderedDict
 from typing import Final
@@ -17,6 +18,7 @@ _NAMES: Final = 1 << 18
 _ZONE_LABELS: Final = 2
 
 
+@functools.lru_cache(maxsize=1024)
 def measure(name: str) -> dict[str, int]:
     """longest: characters of the longest label; length: of the name without its final dot; entropy: milli-bits a
     character (Shannon), case apart, of the label that has most.

@@ -23,7 +23,7 @@ from .accounting import Accounting
 from .connections import Connections, Judge, Open, Socket
 from .dns import Rate
 from .endpoints import Endpoints, Pair
-from .judge import Question
+from .judge import Answer, Question
 from .tunnel import Mover, Tunnel, abort
 
 #: Connections of all sandboxes together; of one, those that the table allows.
@@ -154,23 +154,29 @@ class Splice:
         except OSError:
             return False
         name = self._endpoints.meant(pair)
-        if not name or not self._rate.take(source[0]):
+        if not name:
+            return False
+        question = Question(layer="tcp", source=source[0], name=name, port=pair[1])
+        if not self._rate.take(source[0]):
+            self._judge.refuse(question, f"egress: more than {_RATE} connections a second to listed endpoints.")
             return False
         call = self._call_at(source[0], name)
-        question = Question(layer="tcp", source=source[0], name=name, port=pair[1])
         question = self._accounting.charged(question, call)
-        answer = self._judge.judge(question)
-        why = "" if answer.allowed else answer.why or "egress: refused by policy."
-        why = why or self._accounting.over(call, asked=1)
-        if not why and len(self._carried) >= self._most:
-            why = f"egress: {self._most} connections of all sandboxes to listed endpoints are open."
         one = _Carried(self, guest, name, pair[1])
-        if not why:
+
+        def bar(answer: Answer) -> str:
+            if why := self._accounting.over(call, asked=1):
+                return why
+            if len(self._carried) >= self._most:
+                return f"egress: {self._most} connections of all sandboxes to listed endpoints are open."
             try:
                 one.open = self._connections.enter(source, question, answer, call, end=one.end)
             except LimitExceeded as full:
-                why = f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
-        if why:
+                return f"egress: {full} ({full.value} of {full.limit}). {full.remedy}"
+            return ""
+
+        answer = self._judge.judge(question, bar)
+        if not answer.allowed:
             self._accounting.refused(answer.sandbox_id, answer.name)
             return False
         self._accounting.allowed(answer.sandbox_id, answer.name, call)

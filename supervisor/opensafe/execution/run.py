@@ -6,7 +6,7 @@ pipes reported. What is not known is LOST, never success.
 
 import asyncio
 import enum
-import errno
+import os
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -194,8 +194,8 @@ class Execution:
                     kind=OutcomeKind.VIOLATION, detail=ended.detail, run_ns=ended.run_ns, truncated=truncated
                 )
             case "not_started", _:
-                why = errno.errorcode.get(ended.value, str(ended.value))
-                detail = f"{self._launch.program.argv[0]}: {ended.detail}: {why}"
+                why = f": {os.strerror(ended.value)}" if ended.value else ""
+                detail = f"{self._launch.program.argv[0]}: {ended.detail}{why}"
                 return Outcome(kind=OutcomeKind.NOT_STARTED, detail=detail)
             case _, _Cause() as cause:
                 detail = {

@@ -11,7 +11,9 @@ from .canonical import MAX_SAFE_INTEGER
 from .usage import HostUse, Usage
 
 _Text = Annotated[str, msgspec.Meta(max_length=512)]
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+#: What has a form on record (canonical.py): who tells of connections is believed no more than that.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
+_State = Annotated[str, msgspec.Meta(pattern=r"^(allowed|refused|ended|cut)\Z")]
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,8 +27,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stands for. revision: of the bundle that judged.
     """
 
-    time_us: int
-    state: str
+    time_us: _Count
+    state: _State
     sandbox_id: _Text = ""
     exec_id: _Text = ""
     decision_id: _Text = ""
@@ -45,7 +47,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     begun_us: _Count = 0
     sent: _Count = 0
     received: _Count = 0
-    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    count: Annotated[int, msgspec.Meta(ge=1, le=MAX_SAFE_INTEGER)] = 1
     revision: _Text = ""
 
     @property

@@ -84,12 +84,16 @@ class BudgetInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The sandbox the call is for, or (kind `sandbox`) the one asked for. profile: its seccomp profile by default."""
+    """The sandbox the call is for, or (kind `sandbox`) the one asked for. profile: its seccomp profile by default.
+
+    network: the network profile that is asked for; "" for a call, and in records older than the field.
+    """
 
     id: str = ""
     template: str = "base"
     profile: str = "default"
     image_digest: str = ""
+    network: str = ""
     workspace: str = "/workspace"
     limits: SandboxLimits | None = None
 
@@ -111,7 +115,7 @@ class EgressInput(msgspec.Struct, frozen=True, kw_only=True):
     servers could read it differently. terminated: TLS to the host ends in the gateway, so that requests in it are read.
     credential: `put` where the request gets one, `misplaced` where a placeholder stands that gets none. upgrade: the
     protocol that an HTTP request wants to change to, lower-case, "" where it wants none. address: where it would be
-    dialled. granted: the call's or session's grant covers the name. label: of a DNS question, length of the longest
+    dialled. granted: the call's or session's grant covers the name. label: of the name, length of the longest
     label and of the whole name, its entropy in milli-bits a character, and how many names of this zone the session has
     asked for. bytes_sent, bytes_received: of this connection so far. host_requests, host_sent, host_received: what the
     session has used with this host beside it.

@@ -5,6 +5,7 @@ characters, empty labels, several `@` are rejected, and an IP address has one sp
 Lint, gate and egress use this parser alone, so that none of them can be talked into another reading.
 """
 
+import functools
 import ipaddress
 import re
 from typing import Final
@@ -41,6 +42,8 @@ _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 _LOCAL_ONLY: Final = (ipaddress.IPv6Address("::"), ipaddress.IPv6Address("::1"))
 
 _NO_TABLES: Final = ClassTables()
+#: Of one connection the same name is asked about several times.
+_REMEMBERED: Final = 1024
 
 
 def parse_host(text: str, *, scheme: str | None = None, tables: ClassTables = _NO_TABLES) -> HostFact | None:
@@ -77,6 +80,7 @@ def parse_host(text: str, *, scheme: str | None = None, tables: ClassTables = _N
     )
 
 
+@functools.lru_cache(_REMEMBERED)
 def canonical_name(host: str) -> str | None:
     """One spelling of a host: lower-case A-labels without trailing dot, or the address it denotes; None if none.
 

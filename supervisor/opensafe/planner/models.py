@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from opensafe.errors import InvalidArgument
 
 _REMEDY = (
-    "Name PROVIDER:NAME with the provider's package installed (openai:gpt-5 needs langchain-openai), "
+    "Name PROVIDER:NAME with the provider's package installed (ollama:qwen3 needs langchain-ollama), "
     "or MODULE:FACTORY, a function that takes nothing and gives a LangChain chat model."
 )
 

@@ -14,7 +14,7 @@ import msgspec
 
 from opensafe.errors import BundleRefused, OpenSafeError
 from opensafe.model.records import DecisionRecord
-from opensafe.model.sandbox import SandboxSpec
+from opensafe.model.sandbox import NO_NETWORK, SandboxSpec
 
 from .bundle import load
 from .engine import Engine
@@ -99,7 +99,11 @@ class Replayer:
         if asked.limits is None:
             return "the record does not say which limits were asked for"
         spec = SandboxSpec(
-            sandbox_id=asked.id, template=asked.template, image_digest=asked.image_digest, limits=asked.limits
+            sandbox_id=asked.id,
+            template=asked.template,
+            image_digest=asked.image_digest,
+            network=asked.network or NO_NETWORK,
+            limits=asked.limits,
         )
         return "" if spec.subject_digest() == record.subject else "what it authorised is not the sandbox asked for"
 

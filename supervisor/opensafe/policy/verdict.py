@@ -71,7 +71,7 @@ def _bounded(decision: Decision) -> None:
         raise EvaluationFailed("the grant's programs are neither a list nor `any`", value=grant.programs)
     held = (grant.paths.hold_read, grant.paths.hold_write)
     for names in (grant.network, programs, grant.paths.read, grant.paths.write, *held):
-        if len(names) > MAX_NAMES or any(not 0 < len(name) <= MAX_TEXT for name in names):
+        if names and (len(names) > MAX_NAMES or any(not 0 < len(name) <= MAX_TEXT for name in names)):
             raise EvaluationFailed("the grant is too large", value=len(names), limit=MAX_NAMES, remedy=_REMEDY)
     if any(not path.startswith("/") for path in (*grant.paths.read, *grant.paths.write)):
         raise EvaluationFailed("the grant holds a path that is not absolute", remedy=_REMEDY)

@@ -110,6 +110,7 @@ class EgressSpans:
         owner.allowed += connection.count
         if connection.layer == "http" and connection.port == _HTTPS:
             if (span := self._start(owner, semconv.SPAN_REQUEST, connection)) is not None:
+                span.set_attribute(semconv.EGRESS_STATE, connection.state)
                 span.end(_ns(connection.time_us))
         elif (span := self._start(owner, semconv.SPAN_CONNECT, connection)) is not None:
             owner.open.setdefault(_key(connection), []).append((connection.time_us, span))

@@ -146,6 +146,12 @@ async def test_a_program_that_does_not_exist_was_not_started(agent, session, san
         assert result.outcome.kind is OutcomeKind.BLOCKED
 
 
+async def test_a_program_that_the_image_lacks_is_told_as_such(agent, session, sandbox):
+    result = await agent.run_call(session, sandbox, "lacking", "Exec", {"argv": ["node", "--version"]})
+    assert result.outcome.kind is OutcomeKind.NOT_STARTED
+    assert result.outcome.detail == "node: exec: No such file or directory"
+
+
 async def test_a_client_that_breaks_the_protocol_is_told_so_and_ends_its_call(agent, raw, session, sandbox):
     start = exec_pb2.StartCall(
         session_id=session,

@@ -65,6 +65,12 @@ async def started(daemon, count):
         await asyncio.sleep(0.02)
 
 
+async def runs(daemon, sandbox, program):
+    """Wait until a program runs in the sandbox, and so whatever its shell did before."""
+    while program not in await asyncio.to_thread(daemon.guest_processes, sandbox):  # noqa: ASYNC110 - asked of the sentry
+        await asyncio.sleep(0.02)
+
+
 def audit(daemon):
     """All records of the daemon's log."""
     lines = [

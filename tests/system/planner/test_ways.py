@@ -20,6 +20,7 @@ from tests.system.planner.support import (
     follow,
     planner_on,
     results,
+    runs,
     scripted,
     started,
 )
@@ -218,7 +219,7 @@ async def test_a_daemon_that_dies_and_one_that_restarts_cost_no_call_and_repeat_
         async for step in planner.steps(run_id):
             steps.append((step.state, step.transition))
             if steps == [("plan", "call"), ("gate", "allow")]:
-                await started(daemon, 1)
+                await runs(daemon, (await planner.state(run_id))["sandbox_id"], "sleep")
                 signal_process(daemon.child("front"))
             if steps[-1] == ("observe", "result"):
                 results_told += 1

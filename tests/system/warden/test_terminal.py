@@ -117,7 +117,7 @@ async def test_r22_all_byte_values_pass_in_both_directions(box):
 
 async def test_r24_a_flood_arrives_whole(box):
     done = await finished(await on_terminal(box, "bash", "-c", "stty raw; yes | head -c 20000000"))
-    assert len(done.out) == 20_000_000
+    assert done.out.replace(b"\r\n", b"\n") == b"y\n" * 10_000_000  # the first line may come before it is raw
 
 
 async def test_kill_takes_the_whole_tree_and_leaves_no_terminal(box):

@@ -53,6 +53,15 @@ async def test_a_layer_that_does_not_hold_fails_the_check(opensafe, daemon, conf
     assert ended.status == Exit.GOAL_MISSED
 
 
+async def test_a_wrong_setting_is_told_with_its_value_and_what_is_allowed(opensafe, tmp_path):
+    path = tmp_path / "opensafe.toml"
+    path.write_text('[egress]\nvetted_also = ["127.0.0.0/8"]\n')
+    found = _checks(await opensafe("doctor", "--json", "--config", str(path)))["config"]
+    assert not found["ok"]
+    assert "got 127.0.0.0/8; limit 0.0.0.0/8, 127.0.0.0/8" in found["value"]
+    assert found["remedy"] == "Leave out loopback, link-local and multicast networks."
+
+
 async def test_an_unreadable_configuration_is_a_finding(opensafe, tmp_path):
     ended = await opensafe("doctor", "--json", "--config", str(tmp_path / "none.toml"))
     assert not _checks(ended)["config"]["ok"]

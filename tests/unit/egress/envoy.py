@@ -8,7 +8,7 @@ from opensafe._proto.envoy import als_pb2, als_pb2_grpc, external_auth_pb2, exte
 from opensafe.egress.accounting import Accounting
 from opensafe.egress.authz import Authorizer
 from opensafe.egress.connections import Connections
-from opensafe.egress.judge import Answer
+from opensafe.egress.judge import Answer, unbarred
 from opensafe.errors import Unavailable
 from opensafe.model.calls import Principal
 from opensafe.model.connection import Connection
@@ -43,13 +43,17 @@ class Policy:
     def __init__(self, *names):
         self.names = set(names)
         self.asked = []
+        self.refused = []
         self.bytes_ceiling = self.requests_ceiling = 1 << 40
         self.methods = {"GET", "POST"}
         self.exec_id = "exec-1"
         self.broken = False
         self.gullible = False
 
-    def judge(self, question):
+    def refuse(self, question, why):
+        self.refused.append((question, why))
+
+    def judge(self, question, bar=unbarred):
         self.asked.append(question)
         if self.broken:
             raise RuntimeError("a fault")
@@ -60,11 +64,13 @@ class Policy:
             and question.requests < self.requests_ceiling
             and (not question.method or question.method in self.methods)
         )
+        why = f"egress.domain.allowlist: {name}. Ask for a grant."
         if good or self.gullible:
-            return Answer(allowed=True, name=name, exec_id=self.exec_id, sandbox_id="sbx-1", holder=self.exec_id)
-        return Answer(
-            allowed=False, name=name, sandbox_id="sbx-1", why=f"egress.domain.allowlist: {name}. Ask for a grant."
-        )
+            answer = Answer(allowed=True, name=name, exec_id=self.exec_id, sandbox_id="sbx-1", holder=self.exec_id)
+            why = bar(answer)
+            if not why:
+                return answer
+        return Answer(allowed=False, name=name, sandbox_id="sbx-1", why=why)
 
 
 class Envoy:
@@ -141,7 +147,7 @@ def tls(sni, port=40000, source=GUEST):
     request = external_auth_pb2.CheckRequest()
     _peer(request.attributes.source.address, source, port)
     _peer(request.attributes.destination.address, "10.201.0.0", 443)
-    request.attributes.tls_session.sni = sni
+    request.attributes.tls_session.sni = sni if isinstance(sni, bytes) else sni.encode()
     return request
 
 

@@ -171,6 +171,9 @@ async def test_a_check_that_comes_too_late_is_not_entered(envoy):
     assert external_auth_pb2.CheckResponse.FromString(answer).status.code == DENIED
     assert not len(envoy.connections)
     assert not envoy.policy.asked
+    (((question, why)),) = envoy.policy.refused
+    assert (question.layer, question.source, question.name) == ("tls", GUEST, "allowed.test")
+    assert "too late" in why
 
 
 async def test_a_reason_of_hostile_text_is_a_short_line(envoy):

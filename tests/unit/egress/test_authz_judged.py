@@ -1,5 +1,6 @@
 """Envoy's questions answered by the shipped rules, from the socket to the verdict."""
 
+import msgspec
 import pytest
 
 from opensafe.model.policy_input import BudgetInput
@@ -56,3 +57,38 @@ async def test_g19_nw24_the_sites_ceiling_on_bytes_ends_an_upload(envoy, bench):
     assert envoy.connections.snapshot()[0].sent == 4001
     assert any("egress.bytes.budget" in told.rules for told in bench.told)
     held.cancel()
+
+
+@pytest.mark.parametrize(("ask", "rules"), [
+    (lambda envoy: envoy.http(f"{HOST}:443"), ("egress.port.allowlist",)),
+    (lambda envoy: envoy.http(HOST, path="*"), ("default.deny",)),
+    (lambda envoy: envoy.http(HOST, 1), ("default.deny",)),
+    (lambda envoy: envoy.tls(b"docs.python.org\xff"), ("default.deny",)),
+])  # fmt: skip
+async def test_what_the_policy_allows_and_the_gateway_refuses_is_on_record_as_refused(envoy, bench, ask, rules):
+    assert (await envoy.tls(HOST, 1)).status.code == OK
+    bench.told.clear()
+    assert (await ask(envoy)).status.code == DENIED
+    ((told),) = bench.told
+    assert (told.state, told.rules, told.call_id) == ("refused", rules, bench.call.call_id)
+    assert told.reason.isascii()
+    assert told.sandbox_id == SANDBOX
+
+
+async def test_an_sni_that_is_no_text_is_refused_and_named_on_record(envoy, bench):
+    """The message that asks about it is read all the same."""
+    assert (await envoy.tls(b"\xff\xfe.example.org")).status.code == DENIED
+    ((told),) = bench.told
+    assert (told.state, told.layer, told.name) == ("refused", "tls", "\\xff\\xfe.example.org")
+
+
+async def test_a_request_beyond_a_sessions_limit_is_on_record_as_refused(envoy, bench):
+    envoy.calls[GUEST] = msgspec.structs.replace(bench.call, budget=BudgetInput(limits={"requests": 0}))
+    assert (await envoy.tls(HOST)).status.code == DENIED
+    assert [(told.state, told.rules) for told in bench.told] == [("refused", ("egress.requests.budget",))]
+
+
+async def test_a_connection_begins_when_it_was_allowed_and_not_before(envoy, bench):
+    """Its trace finds what was allowed by that."""
+    await envoy.tls(HOST)
+    assert bench.told[0].time_us <= envoy.connections.snapshot()[0].since_us

@@ -2,7 +2,11 @@
 
 import pytest
 
-from .envoy import GUEST, KIND, Envoy, Policy, call, tcp_entry
+from opensafe.egress import connections
+
+from .envoy import GUEST, KIND, Envoy, Policy, call, http_entry, tcp_entry
+
+OK, DENIED = 0, 7
 
 
 @pytest.fixture
@@ -112,3 +116,58 @@ async def test_a_sandbox_that_is_gone_leaves_nothing(envoy):
     envoy.connections.gone("sbx-1")
     assert not len(envoy.connections)
     assert envoy.accounting.hosts() == ()
+
+
+async def test_what_a_sandbox_sent_before_it_was_gone_is_on_record_whole(envoy):
+    """Deleting it under a transfer is no way to use more than a budget has."""
+    held = await envoy.log(tcp_entry(KIND.TcpPeriodic, port=9), hold=True)  # while a stream is open, Envoy is there
+    await envoy.tls("allowed.test", 1)
+    await envoy.log(tcp_entry(KIND.TcpUpstreamConnected, 10, 20, port=1))
+    envoy.connections.gone("sbx-1")
+    assert not len(envoy.connections)
+    await envoy.log(tcp_entry(KIND.TcpConnectionEnd, 1000, 2000, port=1))
+    assert [(one.name, one.state, one.sent, one.received) for one in envoy.reported] == [
+        ("allowed.test", "ended", 1000, 2000)
+    ]
+    assert envoy.accounting.hosts() == ()
+    held.cancel()
+
+
+async def test_what_envoy_never_told_of_is_on_record_when_its_sandbox_is_gone(envoy):
+    await envoy.tls("allowed.test", 1)
+    envoy.connections.gone("sbx-1")
+    assert [one.state for one in envoy.reported] == ["ended"]
+
+
+async def test_requests_that_followed_each_other_are_on_record_when_their_sandbox_is_gone(envoy):
+    held = await envoy.log(tcp_entry(KIND.TcpPeriodic, port=9), hold=True)
+    await envoy.http("allowed.test", 1, start=1)
+    await envoy.http("allowed.test", 1, start=2)
+    envoy.connections.gone("sbx-1")
+    await envoy.log(
+        http_entry(KIND.DownstreamEnd, 7, port=1, start=1), http_entry(KIND.DownstreamEnd, 8, port=1, start=2)
+    )
+    assert [one.sent for one in envoy.reported] == [7, 8]
+    held.cancel()
+
+
+@pytest.mark.parametrize("first", ["tls", "http"])
+async def test_one_port_of_a_guest_is_one_connection_to_tls_or_to_http(envoy, first):
+    """Else the second would take the first out of what is judged again and cut."""
+    ask = {"tls": envoy.tls, "http": envoy.http}
+    (second,) = ask.keys() - {first}
+    await ask[first]("allowed.test", 1)
+    assert (await ask[second]("allowed.test", 1)).status.code == DENIED
+    assert (await ask[second]("allowed.test", 2)).status.code == OK
+    envoy.policy.names = set()
+    await envoy.connections.recheck(envoy.policy)
+    assert sorted(envoy.cuts) == [(GUEST, 1), (GUEST, 2)]
+
+
+async def test_what_has_too_much_behind_it_is_told_as_it_stands(envoy, monkeypatch):
+    monkeypatch.setattr(connections, "_SETTLING", 2)
+    held = await envoy.log(tcp_entry(KIND.TcpPeriodic, port=9), hold=True)
+    for start in range(1, 5):
+        await envoy.http("allowed.test", 1, start=start)
+    assert [one.state for one in envoy.reported] == ["ended"]
+    held.cancel()

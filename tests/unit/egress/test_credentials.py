@@ -85,3 +85,19 @@ def test_what_is_closed_has_none(held):
     held.close()
     assert held.look(HOST, "/x", {"authorization": f"Bearer {NAME}"}).use == ""
     assert all(set(secret) == {0} for secret in kept)
+
+
+def test_what_is_masked_is_the_secret_in_the_forms_that_servers_write():
+    """JSON and its escaped slash, a URL in both cases of its digits, HTML."""
+    held = Credentials([Credential(name="hub", host=HOST, header="authorization", secret=b'a/b+c=\\d"e<f')])
+    found = held.look(HOST, "/x", {"authorization": f"Bearer {NAME}"})
+    assert set(found.secrets) == {
+        'a/b+c=\\d"e<f',
+        'a/b+c=\\\\d\\"e<f',
+        'a\\/b+c=\\\\d\\"e<f',
+        "a%2Fb%2Bc%3D%5Cd%22e%3Cf",
+        "a%2fb%2bc%3d%5cd%22e%3cf",
+        "a/b+c=\\d&quot;e&lt;f",
+    }
+    plain = Credentials([HUB]).look(HOST, "/x", {"authorization": f"Bearer {NAME}"})
+    assert plain.secrets == (SECRET,)

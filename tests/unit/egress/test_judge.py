@@ -151,6 +151,12 @@ def test_what_the_site_denies_is_refused_though_granted(bench):
     assert bench.told[-1].rules == ("egress.domain.allowlist",)
 
 
+def test_the_client_reads_a_value_once(bench):
+    why = bench.ask("evil.example.com").why
+    assert why.startswith("egress.domain.allowlist: evil.example.com is not an allowed domain. ")
+    assert "(" in bench.ask(port=22).why  # here the reason does not hold the value as it is
+
+
 @pytest.mark.parametrize("changes", [{"port": 22}, {"port": None}, {"sni": "flask.readthedocs.io"}, {"layer": "quic"}])
 def test_other_ports_names_and_layers_are_refused(bench, changes):
     assert not bench.ask(**changes).allowed
@@ -294,3 +300,35 @@ def test_the_sites_own_proxy_is_refused_whatever_policy_allows(loaded, changes):
     assert bench.ask(
         "flask.readthedocs.io", **changes | ({"authority": "flask.readthedocs.io"} if "authority" in changes else {})
     ).allowed
+
+
+def test_nothing_is_let_out_that_could_not_be_put_on_record_and_what_is_open_goes_on(loaded):
+    behind = [True]
+    bench = Bench(loaded, behind=lambda: behind[0])
+    bench.start()
+    assert "records wait" in bench.ask().why
+    assert not bench.ask(**DNS).allowed
+    assert [one.state for one in bench.told] == ["refused"] * 2
+    assert bench.ask(again=True).allowed
+    behind[0] = False
+    assert bench.ask().allowed
+
+
+def test_what_is_refused_unasked_is_on_record_under_its_call(bench):
+    question = Question(source=ADDRESS, layer="tcp", name="db.test", port=5432)
+    bench.judge.refuse(question, "egress: too many.")
+    bench.judge.refuse(question, "egress.requests.budget: too many.")
+    assert [(one.state, one.name, one.rules, one.reason, one.call_id) for one in bench.told] == [
+        ("refused", "db.test", ("default.deny",), "too many.", "c"),
+        ("refused", "db.test", ("egress.requests.budget",), "too many.", "c"),
+    ]
+
+
+def test_NW05_a_name_that_was_not_asked_for_is_weighed_as_one_that_was(bench):
+    """Envoy's resolver would ask for it: data can leave in it all the same."""
+    assert bench.ask("flask.readthedocs.io").allowed
+    assert bench.ask(f"{'x' * 50}.readthedocs.io").rules == ("egress.dns.label.deny",)
+    answers = [bench.ask(f"n{number}.readthedocs.io") for number in range(100)]
+    assert [one.allowed for one in answers] == [True] * 98 + [False] * 2  # of a hundred, the two above were the first
+    assert answers[-1].rules == ("egress.dns.label.deny",)
+    assert bench.ask(HOST).allowed

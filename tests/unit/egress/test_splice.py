@@ -317,6 +317,7 @@ async def test_RS_16_new_connections_have_a_rate():
         for _ in range(201):
             assert await place.refuses_one()
         assert len(place.policy.asked) == 200
+        assert len(place.policy.refused) == 1, "what nobody was asked about is on record"
 
 
 async def test_what_is_silent_for_too_long_is_ended():

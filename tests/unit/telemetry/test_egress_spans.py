@@ -106,6 +106,7 @@ async def test_a_request_inside_of_tls_is_a_point_in_its_connection(bench):
     assert [one.parent.span_id for one in (first, orphan)] == [around.context.span_id, run.context.span_id]
     assert first.start_time == first.end_time == (US + 20) * 1000
     assert first.attributes["http.request.method"] == "GET"
+    assert first.attributes["opensafe.egress.state"] == "allowed"
 
 
 async def test_an_end_that_comes_after_its_calls_is_its_spans_end(bench):

@@ -147,11 +147,12 @@ class AttributeContext(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         SNI_FIELD_NUMBER: _builtins.int
-        sni: _builtins.str
+        sni: _builtins.bytes
+        """A string for Envoy, which passes it on as it came: one that is no UTF-8 would be a message that can't be read."""
         def __init__(
             self,
             *,
-            sni: _builtins.str = ...,
+            sni: _builtins.bytes = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -5,6 +5,7 @@ inspect_ai knows for it. Nothing is run twice: a deadline is final, whatever `ti
 """
 
 import errno
+import os
 import posixpath
 import secrets
 import shlex
@@ -37,6 +38,9 @@ DENIED: Final = 193
 PARKED: Final = 194
 NOT_TAKEN: Final = 197
 VIOLATION: Final = 199
+#: What the system says where a file is not there, and where it may not be executed.
+_ABSENT: Final = os.strerror(errno.ENOENT)
+_CLOSED: Final = os.strerror(errno.EACCES)
 #: What shells give where there is no such program, and where it can't be run.
 _NO_PROGRAM: Final = 127
 _NOT_STARTED: Final = 126
@@ -136,12 +140,12 @@ def not_taken(error: RequestError | UnicodeError) -> ExecResult[str]:
 
 
 def _not_started(error: CommandNotStarted) -> ExecResult[str]:
-    """errno stands last in what the daemon says. Raises PermissionError for a file that can't be executed."""
+    """The system's word stands last in the daemon's. Raises PermissionError for a file that can't be executed."""
     detail = error.result.outcome.detail
     place, _, why = detail.rpartition(": ")
-    if why == "EACCES" and place.endswith(": exec"):
+    if why == _CLOSED and place.endswith(": exec"):
         raise PermissionError(errno.EACCES, f"the command was not started: {detail}") from error
-    return refused(_NO_PROGRAM if why == "ENOENT" and place.endswith(": exec") else _NOT_STARTED, error)
+    return refused(_NO_PROGRAM if why == _ABSENT and place.endswith(": exec") else _NOT_STARTED, error)
 
 
 def _exceeded(result: CommandResult) -> OutputLimitExceededError:

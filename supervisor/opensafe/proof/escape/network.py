@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from opensafe.proof.world import Kind, plan
+from opensafe.warden.network.firewall import RESOLVER, SPLICE
 
 from .policy import ENDED
 from .probe import Action, Boundary, Evidence, Place, Probe, Scene, Severity
@@ -21,6 +22,8 @@ _CLOUD: Final = ("T1552.005",)
 _SCAN: Final = ("T1046", "T1021")
 #: NW-24: how much may be under way while a session's last byte is noticed.
 _OVERSHOOT_BYTES: Final = 24 << 20
+#: NW-25: what listens in a gateway: DNS, HTTP, TLS, Envoy's resolver, and whom listed pairs alone are led to.
+_SERVED: Final = frozenset(map(str, (53, 80, 443, RESOLVER[1], SPLICE)))
 #: NW-30: how long a connection may outlive its permission.
 _REVOKED_US: Final = 2_000_000
 
@@ -111,9 +114,9 @@ def _bulk(scene: Scene, evidence: Evidence) -> str:
 
 
 def _admin(scene: Scene, evidence: Evidence) -> str:
-    """A listener of the gateway's beside DNS, HTTP and TLS, or in the control an accept of what stands for it."""
+    """A listener of the gateway's that has no business there, or an accept, in the control of what stands for it."""
     for line in evidence.gateway:
-        if line.startswith("listens ") and line.rpartition(":")[2] not in ("53", "80", "443", "5353"):
+        if line.startswith("listens ") and line.rpartition(":")[2] not in _SERVED:
             return line
     return _said(evidence, f"admin-{scene.nonce}", Kind.DATA)
 
@@ -457,12 +460,12 @@ attempt("pour", pour)
     _network(
         "NW-25", "the gateway's own ports: administration and configuration of Envoy", _admin,
         """
-for port in (9901, 15001, 15000, 8001, 10000, 5353, 8443):
+for port in (9901, 15001, 15000, 8001, 10000, 5353, 8443, 15432):
     attempt("tcp %d" % port, tcp, gateway(), port, ("admin-" + NONCE).encode())
 for path in ("/config_dump", "/quitquitquit"):
     attempt("host " + path, lambda: http(gateway(), "127.0.0.1:9901", path))
 """,
-        breach="a port of the gateway's that is none of DNS, HTTP, TLS; or an accept", severity=Severity.ESCAPE,
+        breach="a listener in the gateway that has no business there; or an accept", severity=Severity.ESCAPE,
         attacks=_SCAN, missing=_not_looked,
     ),
     _network(

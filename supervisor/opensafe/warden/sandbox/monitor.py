@@ -21,6 +21,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ...errors import DriverError, OpenSafeError, SandboxLost, Unavailable
+from ...model.canonical import canonical_json
 from ...model.connection import Connection
 from .. import feed, protocol
 from ..breaches import Breaches
@@ -40,6 +41,20 @@ _DEATH_S: Final = 2.0
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(feed.Said).decode
+
+
+def read(packet: bytes) -> feed.Said:
+    """What the helper says. Raises Unavailable for none of its words, and for a breach that has no form on record.
+
+    That would end each front that is told of it.
+    """
+    try:
+        said = _decode(packet)
+        if isinstance(said, feed.Found):
+            canonical_json(said.breach)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise Unavailable(f"the helper sent what is none of its words ({error})") from error
+    return said
 
 
 class Watchable(Protocol):
@@ -260,11 +275,7 @@ class Monitor:
             packet = end.recv(feed.MAX_PACKET + 1, socket.MSG_TRUNC)
             if not packet or len(packet) > feed.MAX_PACKET:
                 raise Unavailable("the helper closed the feed")
-            try:
-                said = _decode(packet)
-            except msgspec.DecodeError as error:
-                raise Unavailable(f"the helper sent what is none of its words ({error})") from error
-            match said:
+            match said := read(packet):
                 case feed.Pong():
                     self._heard, self._speaks = time.monotonic(), True
                     self.counts = said.counts
