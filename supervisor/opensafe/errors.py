@@ -9,6 +9,7 @@
     │   ├── SandboxPaused
     │   ├── LimitExceeded       a cap; names it
     │   └── NotPermitted        role missing, own review, foreign permit
+    ├── Denied                  policy or a reviewer said no, where an answer was needed; it names the rules
     ├── ReviewPending           parked for a reviewer, where an answer was needed; nothing was executed so far
     ├── FileError               a file operation ran in the guest and could not be done
     │   ├── FileNotFound
@@ -39,15 +40,38 @@
         ├── StaleIndex          the state index is of another log or version; it is built again
         └── HostUnsuitable      no root, wrong runsc, no namespaces, self-test not passed
 
-A policy's *no* is not an exception: it is an Outcome. Every message names the value, the limit where there is
-one, and the remedy, and is safe to show to the caller.
+A policy's *no* to a call is an Outcome, and no exception on the wire; a typed answer has no place for one, so that
+there and in the sandbox API of the client it is Denied. Every message names the value, the limit where there is one,
+and the remedy, and is safe to show to the caller.
 """
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Rule(Protocol):
+    """A rule that decided; `model.decision.RuleHit` is one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def remedy(self) -> str: ...
 
 
 class OpenSafeError(Exception):
-    """Base of all. `value`, `limit` and `remedy` are text for the caller, "" where there is none."""
+    """Base of all. `value`, `limit` and `remedy` are text for the caller, "" where there is none.
+
+    call_id: of the call that it is about, where the client knows.
+    """
 
     reason = "INTERNAL"
+    call_id = ""
 
     def __init__(self, message: str, *, value: object = "", limit: object = "", remedy: str = "") -> None:
         super().__init__(message)
@@ -124,10 +148,47 @@ class NotPermitted(RequestError):
     reason = "NOT_PERMITTED"
 
 
+class Denied(OpenSafeError):
+    """Policy or a reviewer said no. `rules` are those that decided; rule, value and remedy are the first one's.
+
+    outcome: `blocked`, `review_rejected`, `review_expired`, or `violation`, which alone means that a program ran.
+    """
+
+    reason = "DENIED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        value: object = "",
+        limit: object = "",
+        remedy: str = "",
+        rules: Sequence[Rule] = (),
+        outcome: str = "blocked",
+    ) -> None:
+        super().__init__(message, value=value, limit=limit, remedy=remedy)
+        self.rules = tuple(rules)
+        self.outcome = outcome
+
+    @property
+    def rule(self) -> str:
+        """Id of the first rule that decided, "" where none is known."""
+        return self.rules[0].id if self.rules else ""
+
+
 class ReviewPending(OpenSafeError):
-    """The call is parked; `value` is the review's id. Once approved it runs, and its call_id tells how it ended."""
+    """The call is parked; `value` is the review's id. Once approved it runs, and its call_id tells how it ended.
+
+    rules: those that parked it, where the client knows them.
+    """
 
     reason = "REVIEW_PENDING"
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def review_id(self) -> str:
+        """The review's id."""
+        return self.value
 
 
 class FileError(OpenSafeError):

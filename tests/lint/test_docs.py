@@ -11,7 +11,12 @@ from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no type
 
 from opensafe import config, errors
 from opensafe.api import status
+from opensafe.client import CallResult, Verdict
+from opensafe.client._result import command_result
+from opensafe.client._settle import settle
 from opensafe.model import limits, records
+from opensafe.model.decision import Action
+from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.telemetry import metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,8 +85,27 @@ def test_configuration_lists_every_limit_with_its_default(struct):
 def test_errors_lists_every_class_a_caller_can_meet():
     classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.OpenSafeError)]
     leaves = [cls for cls in classes if not any(cls in other.__bases__ for other in classes)]
-    listed = re.findall(r"^\| (\w+) \| `(\w+)` \| (\w*)", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    table = (ROOT / "docs/errors.md").read_text().partition("\n## ")[0]
+    listed = re.findall(r"^\| (\w+) \| `(\w+)` \| (\w*)", table, re.MULTILINE)
     assert set(listed) == {(cls.__name__, cls.reason, _status(cls)) for cls in leaves}
+
+
+def test_errors_lists_what_the_sandbox_api_makes_of_each_outcome():
+    section = _section((ROOT / "docs/errors.md").read_text(), "## What the sandbox API raises")
+    rows = re.findall(r"^\| ([A-Z]\w+) \| ([`\w, ]+) \|", section, re.MULTILINE)
+    listed = {(kind, name) for name, kinds in rows for kind in re.findall(r"`(\w+)`", kinds)}
+    assert listed == {(kind.value, _raised(kind)) for kind in OutcomeKind}
+    drawn = set(re.findall(r"── (\w+)", section))
+    assert {name for _, name in listed} <= drawn
+
+
+def _raised(kind):
+    """The exception for a call that ends so, its exit status checked."""
+    verdict = Verdict(decision_id="d", action=Action.ALLOW)
+    result = command_result("c1", CallResult(verdict=verdict, outcome=Outcome(kind=kind, exit_code=1)))
+    with pytest.raises(errors.OpenSafeError) as caught:
+        settle(result, check=True)
+    return type(caught.value).__name__
 
 
 def _status(cls):

@@ -84,7 +84,7 @@ class FileRun:
 async def begin(gate: Gate, principal: Principal, wanted: Wanted, carrier: dict[str, str]) -> AsyncIterator[FileRun]:
     """Submit the call; on leaving, a call that still runs is cancelled.
 
-    Raises NotPermitted where policy or a reviewer says no, ReviewPending where a reviewer has to be waited for and the
+    Raises Denied where policy or a reviewer says no, ReviewPending where a reviewer has to be waited for and the
     client does not wait, and what Gate.submit raises.
     """
     call = wanted.call
@@ -121,9 +121,9 @@ async def _allowed(live: LiveCall, *, wait: bool) -> Verdict:
     if verdict.decision.action is Action.ALLOW:
         return verdict
     hits = verdict.decision.deciding()
-    raise errors.NotPermitted(
-        f"blocked by policy: {_why(verdict)}", value=hits[0].id if hits else verdict.decision_id,
-        remedy=hits[0].remedy if hits else "",
+    raise errors.Denied(
+        f"blocked by policy: {_why(verdict)}", value=hits[0].value if hits else verdict.decision_id,
+        remedy=hits[0].remedy if hits else "", rules=hits,
     )  # fmt: skip
 
 
@@ -132,7 +132,10 @@ async def _reconsidered(live: LiveCall, first: Verdict) -> Verdict:
         return await _verdict(live)
     outcome = await _outcome(live)
     words = outcome.kind.value.replace("_", " ")
-    raise errors.NotPermitted(f"the review ended: {words}", value=first.review_id, limit=outcome.detail)
+    raise errors.Denied(
+        f"the review ended: {words}", value=first.review_id, limit=outcome.detail,
+        rules=first.decision.deciding(), outcome=outcome.kind.value,
+    )  # fmt: skip
 
 
 def _why(verdict: Verdict) -> str:

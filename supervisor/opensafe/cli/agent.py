@@ -1,5 +1,8 @@
-"""`opensafe agent`: bans. A ban ends what the subject runs, voids what it parked, and blocks what it sends later."""
+"""`opensafe agent`: bans, and the planner. A ban ends what the subject runs, voids what it parked, and blocks what it
+sends later.
+"""
 
+import pathlib
 import time
 from typing import Annotated
 
@@ -9,13 +12,43 @@ from opensafe.errors import InvalidArgument
 
 from . import options
 
-group = typer.Typer(help="Agents and principals that may do nothing.", no_args_is_help=True)
+group = typer.Typer(help="Run an agent; agents and principals that may do nothing.", no_args_is_help=True)
 Name = Annotated[
     str, typer.Argument(metavar="[NAME]", help="The agent's name. Without it: the whole principal of --of.")
 ]
 Of = Annotated[str, typer.Option("--of", metavar="PRINCIPAL", help="Whose agent it is. Default: default.")]
 #: Banning needs a role; in the default configuration this principal has it.
 _OPERATOR = "operator"
+
+
+@group.command("run")
+def run(
+    task: Annotated[str, typer.Argument(metavar="[TASK]", help="What to do, in words.")] = "",
+    model: Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="Or MODULE:FACTORY.")] = "",
+    script: Annotated[str, typer.Option("--script", metavar="FILE", help="A model's answers; `demo` is one.")] = "",
+    resume: Annotated[str, typer.Option("--resume", metavar="ID", help="Go on with a run.")] = "",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="End with 194 where a reviewer has to decide.")] = False,
+    runs: Annotated[
+        pathlib.Path | None,
+        typer.Option("--runs", metavar="DIR", help="Where runs are kept. Default: ~/.local/state/opensafe/runs."),
+    ] = None,
+    principal: options.Principal = None,
+    json: options.Json = False,
+) -> int:
+    """Let a model work on a task, every call judged; each transition is printed. The run can be resumed by its id."""
+    from . import agent_running
+
+    wish = agent_running.Wish(
+        task=task,
+        model=model,
+        script=script,
+        resume=resume,
+        wait=not no_wait,
+        runs=runs,
+        principal=principal,
+        json=json,
+    )
+    return agent_running.perform(wish)
 
 
 @group.command("ban")

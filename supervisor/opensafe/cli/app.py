@@ -21,6 +21,7 @@ from . import (
     execs,
     exits,
     image,
+    mcp,
     policy,
     present,
     redteam,
@@ -72,6 +73,7 @@ def build() -> typer.Typer:
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")
     app.add_typer(agent.group, name="agent")
+    app.add_typer(mcp.group, name="mcp")
     app.add_typer(egress.group, name="egress")
     app.add_typer(audit.group, name="audit")
     app.add_typer(trace.group, name="trace")

@@ -7,6 +7,7 @@ Taken are 0-2 (everybody), 64-78 (sysexits.h), 120 (Python), 123-125 (xargs, tim
 import enum
 
 from opensafe.errors import (
+    Denied,
     FileError,
     NotPermitted,
     OpenSafeError,
@@ -76,7 +77,7 @@ def of_outcome(outcome: Outcome) -> int:
 def of_error(error: OpenSafeError) -> Exit:
     """The exit status of a failure."""
     match error:
-        case NotPermitted() | PolicyError():
+        case Denied() | NotPermitted() | PolicyError():
             return Exit.DENIED
         case RequestError():
             return Exit.REQUEST

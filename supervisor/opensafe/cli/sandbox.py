@@ -13,7 +13,7 @@ from opensafe.errors import InvalidArgument
 from . import options
 
 if TYPE_CHECKING:
-    from opensafe.client import Client, Sandbox
+    from opensafe.client import Client, SandboxInfo
 
 group = typer.Typer(help="Sandboxes that outlive one call.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(metavar="ID", help="The sandbox's id, such as sb-3f….")]
@@ -191,7 +191,7 @@ def rm(
     return 0
 
 
-def _about(principal: str | None, what: "Callable[[Client], Awaitable[Sandbox]]", *, json: bool) -> int:
+def _about(principal: str | None, what: "Callable[[Client], Awaitable[SandboxInfo]]", *, json: bool) -> int:
     """Do something with one sandbox, and show it as it then is."""
     from . import present
     from .connect import ask
@@ -221,7 +221,7 @@ def _labels(words: Sequence[str] | None) -> dict[str, str]:
     return labels
 
 
-def _row(sandbox: "Sandbox") -> tuple[str, ...]:
+def _row(sandbox: "SandboxInfo") -> tuple[str, ...]:
     labels = ",".join(f"{key}={value}" for key, value in sorted(sandbox.labels.items()))
     times = (_time(sandbox.created_unix_ns), _time(sandbox.expires_unix_ns))
     return sandbox.sandbox_id, sandbox.session_id, sandbox.template, sandbox.state, *times, labels

@@ -20,7 +20,7 @@ import msgspec
 from opensafe._proto.v1 import exec_pb2, exec_pb2_grpc
 from opensafe.errors import Conflict, InvalidArgument, Unavailable
 
-from . import _exec_wire
+from . import _exec_wire, _trace
 from ._events import Decided, Ended, Event, Gap, Started, Stderr, Stdout
 from ._failures import translate
 
@@ -136,16 +136,17 @@ class Call:
 
     async def _once(self, first: exec_pb2.ExecRequest) -> AsyncGenerator[Event, None]:
         """One connection's events."""
-        stream = self._stream = self._link.stub.Exec()
+        stream = self._stream = self._link.stub.Exec(metadata=_trace.metadata())
         feeder: asyncio.Task[None] | None = None
         ended = False
         try:
             await stream.write(first)
-            if self._stdin is not None:
-                feeder = asyncio.create_task(self._feed(stream, self._stdin), name="opensafe-stdin")
             # Iterate, don't read(): after a write that came too late, read() drops what the daemon had sent before.
             # Go on after the outcome: the daemon ends the stream, and leaving early would reach it as a cancel.
             async for message in stream:
+                # Not before: where the call was refused, a write that fails takes the place of the daemon's reason.
+                if self._stdin is not None and feeder is None:
+                    feeder = asyncio.create_task(self._feed(stream, self._stdin), name="opensafe-stdin")
                 event = _exec_wire.event(message)
                 if event is None:
                     continue

@@ -8,7 +8,7 @@ from opensafe.model.explanation import Explanation
 from opensafe.model.outcome import Outcome
 from opensafe.model.shadow import Candidate, ShadowReport
 
-from . import _policy, _wire
+from . import _policy, _trace, _wire
 from ._calls import encode_arguments
 from ._connection import Connection
 from ._failures import stream
@@ -35,7 +35,7 @@ class PolicyMethods(Connection):
             description_digest=description_digest,
             pinned_digest=pinned_digest,
         )
-        return _wire.verdict((await self._ask(self._policy.Decide(request))).decision)
+        return _wire.verdict((await self._ask(self._policy.Decide(request, metadata=_trace.metadata()))).decision)
 
     async def begin(
         self,
@@ -66,7 +66,7 @@ class PolicyMethods(Connection):
             pinned_digest=pinned_digest,
             wait_for_review=wait_for_review,
         )
-        answer = await self._ask(self._policy.Begin(request))
+        answer = await self._ask(self._policy.Begin(request, metadata=_trace.metadata()))
         return Permit(
             verdict=_wire.verdict(answer.decision),
             permit=answer.permit,

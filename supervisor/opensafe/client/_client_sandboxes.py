@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from opensafe._proto.v1 import sandbox_pb2, session_pb2
 from opensafe.model.usage import Limits, Usage
 
-from . import _sandboxes, _wire
+from . import _sandboxes, _trace, _wire
 from ._connection import Connection
 from ._failures import stream
 from ._files import Files
-from ._types import CreatedSandbox, Lease, Sandbox, SandboxPage, SandboxSize
+from ._types import CreatedSandbox, Lease, SandboxInfo, SandboxPage, SandboxSize
 
 
 class SandboxMethods(Connection):
@@ -28,7 +28,7 @@ class SandboxMethods(Connection):
         request = session_pb2.CreateSessionRequest(
             agent=agent, conversation_id=conversation_id, limits=_wire.budget_message(limits)
         )
-        return (await self._ask(self._sessions.CreateSession(request))).session_id
+        return (await self._ask(self._sessions.CreateSession(request, metadata=_trace.metadata()))).session_id
 
     async def close_session(self, session_id: str) -> None:
         """End a session, its running calls and its sandboxes."""
@@ -59,7 +59,7 @@ class SandboxMethods(Connection):
         network: str = "",
         require_warm: bool = False,
     ) -> CreatedSandbox:
-        """Make a sandbox of a runner image ("" is `base`). Policy judges the request: NotPermitted is its no.
+        """Make a sandbox of a runner image ("" is `base`). Policy judges the request: Denied is its no.
 
         labels: at most 16, for lists. network: `none`, or where the site has a way out `gateway`; "" for that.
         require_warm: one out of the pool or none, which is NoWarmSandbox. Raises LimitExceeded, SandboxStartFailed.
@@ -67,7 +67,7 @@ class SandboxMethods(Connection):
         request = _sandboxes.create_request(
             session_id, template, size, labels, lease, network, require_warm=require_warm
         )
-        answer = await self._ask(self._sandboxes.CreateSandbox(request))
+        answer = await self._ask(self._sandboxes.CreateSandbox(request, metadata=_trace.metadata()))
         return CreatedSandbox(
             sandbox=_sandboxes.sandbox(answer.sandbox),
             verdict=_wire.verdict(answer.decision),
@@ -76,16 +76,16 @@ class SandboxMethods(Connection):
             claim_ns=answer.claim_ns,
         )
 
-    async def get_sandbox(self, sandbox_id: str) -> Sandbox:
+    async def get_sandbox(self, sandbox_id: str) -> SandboxInfo:
         """One sandbox of this principal. Raises NotFound, also for one that is deleted."""
         request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id)
         return _sandboxes.sandbox((await self._ask(self._sandboxes.GetSandbox(request))).sandbox)
 
     async def list_sandboxes(
         self, *, labels: Mapping[str, str] | None = None, states: Sequence[str] = (), session_id: str = ""
-    ) -> tuple[Sandbox, ...]:
+    ) -> tuple[SandboxInfo, ...]:
         """This principal's sandboxes, oldest first: with all of the labels, in one of the states (or not deleted)."""
-        found: list[Sandbox] = []
+        found: list[SandboxInfo] = []
         cursor = ""
         while True:
             page = await self.list_sandbox_page(
@@ -109,17 +109,17 @@ class SandboxMethods(Connection):
         request = _sandboxes.list_request(labels, states, session_id, page_size, cursor)
         return _sandboxes.page(await self._ask(self._sandboxes.ListSandboxes(request)))
 
-    async def renew_sandbox(self, sandbox_id: str, ttl_s: int = 0) -> Sandbox:
+    async def renew_sandbox(self, sandbox_id: str, ttl_s: int = 0) -> SandboxInfo:
         """Let it live `ttl_s` seconds from now; 0: as long as the site allows. Raises NotFound, LimitExceeded."""
         request = sandbox_pb2.RenewSandboxRequest(sandbox_id=sandbox_id, ttl_s=ttl_s)
         return _sandboxes.sandbox((await self._ask(self._sandboxes.RenewSandbox(request))).sandbox)
 
-    async def pause_sandbox(self, sandbox_id: str) -> Sandbox:
+    async def pause_sandbox(self, sandbox_id: str) -> SandboxInfo:
         """Stop everything in it. Raises NotFound, Conflict, SandboxLost."""
         request = sandbox_pb2.PauseSandboxRequest(sandbox_id=sandbox_id)
         return _sandboxes.sandbox((await self._ask(self._sandboxes.PauseSandbox(request))).sandbox)
 
-    async def resume_sandbox(self, sandbox_id: str) -> Sandbox:
+    async def resume_sandbox(self, sandbox_id: str) -> SandboxInfo:
         """Let it go on. Raises NotFound, Conflict, SandboxLost."""
         request = sandbox_pb2.ResumeSandboxRequest(sandbox_id=sandbox_id)
         return _sandboxes.sandbox((await self._ask(self._sandboxes.ResumeSandbox(request))).sandbox)
@@ -129,7 +129,7 @@ class SandboxMethods(Connection):
         request = sandbox_pb2.DeleteSandboxRequest(sandbox_id=sandbox_id, wait=wait)
         await self._ask(self._sandboxes.DeleteSandbox(request))
 
-    async def watch_sandboxes(self) -> AsyncIterator[Sandbox]:
+    async def watch_sandboxes(self) -> AsyncIterator[SandboxInfo]:
         """Those that live, then each at every change. Raises LimitExceeded where one reads too slowly: watch again."""
         with stream(self._sandboxes.WatchSandboxes(sandbox_pb2.WatchSandboxesRequest()), self._path) as messages:
             async for message in messages:

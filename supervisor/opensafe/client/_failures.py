@@ -17,7 +17,17 @@ import msgspec
 from google.rpc import error_details_pb2  # type: ignore[import-untyped] # its package ships no types
 from grpc_status import rpc_status
 
-from opensafe.errors import Conflict, InvalidArgument, LimitExceeded, NotFound, NotPermitted, OpenSafeError, Unavailable
+from opensafe.errors import (
+    Conflict,
+    Denied,
+    InvalidArgument,
+    LimitExceeded,
+    NotFound,
+    NotPermitted,
+    OpenSafeError,
+    Unavailable,
+)
+from opensafe.model.decision import RuleHit
 
 DOMAIN: Final = "opensafe"
 
@@ -48,7 +58,7 @@ def _tree(root: type[OpenSafeError]) -> Iterator[type[OpenSafeError]]:
         yield from _tree(child)
 
 
-_BY_REASON: Final = {kind.reason: kind for kind in _tree(OpenSafeError)}
+_BY_REASON: Final = {kind.reason: kind for kind in _tree(OpenSafeError) if "reason" in vars(kind)}
 
 
 def translate(error: grpc.aio.AioRpcError, path: pathlib.Path) -> OpenSafeError:
@@ -57,12 +67,11 @@ def translate(error: grpc.aio.AioRpcError, path: pathlib.Path) -> OpenSafeError:
     if info is not None:
         kind = _BY_REASON.get(info.reason, OpenSafeError)
         told = info.metadata
-        return kind(
-            told.get("message") or error.details() or info.reason,
-            value=told.get("value", ""),
-            limit=told.get("limit", ""),
-            remedy=told.get("remedy", ""),
-        )
+        message = told.get("message") or error.details() or info.reason
+        texts = {name: told.get(name, "") for name in ("value", "limit", "remedy")}
+        if issubclass(kind, Denied):
+            return kind(message, **texts, rules=_rules(told), outcome=told.get("outcome", "blocked"))
+        return kind(message, **texts)
     details = error.details() or error.code().name
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return _unreachable(path, details)
@@ -109,6 +118,13 @@ def _error_info(error: grpc.aio.AioRpcError) -> _Info | None:
         if detail.Unpack(info) and info.domain == DOMAIN:
             return _Info(info.reason, dict(info.metadata))
     return None
+
+
+def _rules(told: dict[str, str]) -> tuple[RuleHit, ...]:
+    try:
+        return msgspec.json.decode(told.get("rules", "[]"), type=tuple[RuleHit, ...])
+    except msgspec.MsgspecError:  # of another version: the message names them all the same
+        return ()
 
 
 def _unreachable(path: pathlib.Path, details: str) -> Unavailable:

@@ -1,6 +1,6 @@
 """Files of one sandbox: `client.files(session_id, sandbox_id)`, one method an operation.
 
-Each operation is one call of the tool of its name, judged and recorded. A no is NotPermitted, a parked call
+Each operation is one call of the tool of its name, judged and recorded. A no is Denied, a parked call
 ReviewPending, and what the guest could not do a FileError. Content is bytes or a file of this host, which is read
 twice: once for its digest, which policy is told, and once to be sent. call_id makes an operation safe to repeat;
 without one each is a call of its own.
@@ -20,7 +20,9 @@ import msgspec
 
 from opensafe._proto.v1 import files_pb2, files_pb2_grpc
 from opensafe.errors import InvalidArgument, OpenSafeError, Unavailable
+from opensafe.model.files import INLINE_MAX
 
+from . import _trace
 from ._failures import Answer, ask, stream
 
 #: Bytes in one message.
@@ -52,6 +54,11 @@ class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
     mode: int
     mtime_unix_ns: int
     target: bytes = b""
+
+    @property
+    def filename(self) -> str:
+        """The name as text; bytes that are no UTF-8 are surrogates, as `os.fsdecode` makes them."""
+        return self.name.decode("utf-8", "surrogateescape")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +112,7 @@ class Files:
     ) -> AsyncGenerator[bytes, None]:
         """The file's bytes in pieces; `length` 0 is to the end. Leaving early? Close it with `contextlib.aclosing`."""
         request = files_pb2.ReadFileRequest(call=self._call(call_id), path=path, offset=offset, length=length)
-        with stream(self._stub.ReadFile(request), self._socket) as answers:
+        with stream(self._stub.ReadFile(request, metadata=_trace.metadata()), self._socket) as answers:
             async for answer in answers:
                 if answer.WhichOneof("event") == "data":
                     yield answer.data
@@ -141,10 +148,10 @@ class Files:
         )
         if offset is not None:
             start.offset = offset
-        call = self._stub.WriteFile()
+        call = self._stub.WriteFile(metadata=_trace.metadata())
         first = files_pb2.WriteFileRequest(start=start)
         pieces = (files_pb2.WriteFileRequest(data=data) async for data in _pieces(content))
-        await self._send(call, first, pieces)
+        await self._send(call, first, pieces, judged_first=size > INLINE_MAX)
 
     # Names
 
@@ -153,7 +160,7 @@ class Files:
         request = files_pb2.ListDirectoryRequest(
             call=self._call(call_id), path=path, page_size=page_size, cursor=cursor
         )
-        answer = await self._ask(self._stub.ListDirectory(request))
+        answer = await self._ask(self._stub.ListDirectory(request, metadata=_trace.metadata()))
         return Page(entries=tuple(_info(entry) for entry in answer.entries), next_cursor=answer.next_cursor)
 
     async def entries(self, path: str, *, page_size: int = 0) -> AsyncIterator[FileInfo]:
@@ -170,19 +177,19 @@ class Files:
     async def stat(self, path: str, *, call_id: str = "") -> FileInfo:
         """The name itself: a symlink is described and not followed."""
         request = files_pb2.StatFileRequest(call=self._call(call_id), path=path)
-        return _info((await self._ask(self._stub.StatFile(request))).info)
+        return _info((await self._ask(self._stub.StatFile(request, metadata=_trace.metadata()))).info)
 
     async def remove(self, path: str, *, recursive: bool = False, max_entries: int = 0, call_id: str = "") -> None:
         """A file, a link, an empty directory; with `recursive` a tree of at most `max_entries` (default: 100,000)."""
         request = files_pb2.RemoveFileRequest(
             call=self._call(call_id), path=path, recursive=recursive, max_entries=max_entries
         )
-        await self._ask(self._stub.RemoveFile(request))
+        await self._ask(self._stub.RemoveFile(request, metadata=_trace.metadata()))
 
     async def move(self, path: str, to: str, *, replace: bool = False, call_id: str = "") -> None:
         """Rename within one file system."""
         request = files_pb2.MoveFileRequest(call=self._call(call_id), path=path, to=to, replace=replace)
-        await self._ask(self._stub.MoveFile(request))
+        await self._ask(self._stub.MoveFile(request, metadata=_trace.metadata()))
 
     async def mkdir(
         self, path: str, *, mode: int = 0o755, parents: bool = False, owner: str = "", call_id: str = ""
@@ -191,12 +198,12 @@ class Files:
         request = files_pb2.MakeDirectoryRequest(
             call=self._call(call_id), path=path, mode=mode, parents=parents, owner=owner
         )
-        await self._ask(self._stub.MakeDirectory(request))
+        await self._ask(self._stub.MakeDirectory(request, metadata=_trace.metadata()))
 
     async def watch(self, path: str, *, recursive: bool = False, call_id: str = "") -> AsyncGenerator[Change, None]:
         """Changes as they happen, the first being `watching`. Close it with `contextlib.aclosing` to end the watch."""
         request = files_pb2.WatchDirectoryRequest(call=self._call(call_id), path=path, recursive=recursive)
-        with stream(self._stub.WatchDirectory(request), self._socket) as answers:
+        with stream(self._stub.WatchDirectory(request, metadata=_trace.metadata()), self._socket) as answers:
             async for answer in answers:
                 if answer.WhichOneof("event") == "change":
                     change = answer.change
@@ -209,7 +216,7 @@ class Files:
         """A tar archive of a directory's content, or of one file; `take` gets it in pieces."""
         request = files_pb2.DownloadTreeRequest(call=self._call(call_id), path=path)
         left: Left | None = None
-        with stream(self._stub.DownloadTree(request), self._socket) as answers:
+        with stream(self._stub.DownloadTree(request, metadata=_trace.metadata()), self._socket) as answers:
             async for answer in answers:
                 match answer.WhichOneof("event"):
                     case "data":
@@ -223,10 +230,10 @@ class Files:
 
         owner: as for `write`, of all that is unpacked.
         """
-        call = self._stub.UploadTree()
+        call = self._stub.UploadTree(metadata=_trace.metadata())
         start = files_pb2.UploadTreeStart(call=self._call(call_id), path=path, owner=owner)
         pieces = (files_pb2.UploadTreeRequest(data=data) async for data in _split(archive))
-        answer = await self._send(call, files_pb2.UploadTreeRequest(start=start), pieces)
+        answer = await self._send(call, files_pb2.UploadTreeRequest(start=start), pieces, judged_first=True)
         return _left(answer.done)
 
     # Parts
@@ -243,13 +250,21 @@ class Files:
     async def _ask(self, call: Awaitable[Answer]) -> Answer:
         return await ask(call, self._socket)
 
-    async def _send(self, call: Any, first: Any, pieces: AsyncIterator[Any]) -> Any:  # noqa: ANN401 - calls of whatever messages
-        """Send all of it while answers come; the last one, which is `done`."""
-        feeding = asyncio.create_task(_feed(call, first, pieces), name="opensafe-content")
+    async def _send(self, call: Any, first: Any, pieces: AsyncIterator[Any], *, judged_first: bool) -> Any:  # noqa: ANN401 - calls of whatever messages
+        """Send all of it while answers come; the last one, which is `done`.
+
+        judged_first: the daemon judges the first message alone. To send more of what it refuses would cost its reason,
+        whose place a failing write takes.
+        """
+        judged = asyncio.Event()
+        if not judged_first:
+            judged.set()
+        feeding = asyncio.create_task(_feed(call, first, pieces, judged), name="opensafe-content")
         last: Any = None
         try:
             with stream(call, self._socket) as answers:
                 async for answer in answers:
+                    judged.set()
                     last = answer
         except asyncio.CancelledError:
             if feeding.done() and not feeding.cancelled():
@@ -269,9 +284,10 @@ class Files:
         return answer
 
 
-async def _feed(call: Any, first: Any, pieces: AsyncIterator[Any]) -> None:  # noqa: ANN401 - a call of whatever messages
+async def _feed(call: Any, first: Any, pieces: AsyncIterator[Any], judged: asyncio.Event) -> None:  # noqa: ANN401 - a call of whatever messages
     try:
         await call.write(first)
+        await judged.wait()
         async for piece in pieces:
             await call.write(piece)
         await call.done_writing()

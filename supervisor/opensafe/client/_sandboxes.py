@@ -8,7 +8,7 @@ import msgspec
 from opensafe._proto.v1 import sandbox_pb2
 from opensafe.errors import InvalidArgument, OpenSafeError
 
-from ._types import Lease, Sandbox, SandboxPage, SandboxSize
+from ._types import Lease, SandboxInfo, SandboxPage, SandboxSize
 
 _ACTIONS: Final = {"delete": sandbox_pb2.IDLE_ACTION_DELETE, "pause": sandbox_pb2.IDLE_ACTION_PAUSE}
 _ACTIONS_BACK: Final = {number: name for name, number in _ACTIONS.items()} | {sandbox_pb2.IDLE_ACTION_UNSPECIFIED: ""}
@@ -58,12 +58,12 @@ def page(message: sandbox_pb2.ListSandboxesResponse) -> SandboxPage:
     return SandboxPage(sandboxes=tuple(sandbox(one) for one in message.sandboxes), next_cursor=message.next_cursor)
 
 
-def sandbox(message: sandbox_pb2.Sandbox) -> Sandbox:
+def sandbox(message: sandbox_pb2.Sandbox) -> SandboxInfo:
     """One sandbox. Raises OpenSafeError where its idle action is none of ours."""
     action = _ACTIONS_BACK.get(message.idle_action)
     if action is None:
         raise OpenSafeError("the daemon answered with an unknown idle action", value=message.idle_action)
-    return Sandbox(
+    return SandboxInfo(
         sandbox_id=message.sandbox_id,
         session_id=message.session_id,
         template=message.template,

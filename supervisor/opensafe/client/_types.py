@@ -56,7 +56,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     idle_action: str = "delete"
 
 
-class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One sandbox. state: running, paused, deleting, deleted or lost; `cause` says why.
 
     image_digest: of the image's tree, as it was judged. idle_action: "" where there is no idle time.
@@ -81,7 +81,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 class SandboxPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a list; `next_cursor` is "" on the last."""
 
-    sandboxes: tuple[Sandbox, ...]
+    sandboxes: tuple[SandboxInfo, ...]
     next_cursor: str
 
 
@@ -91,7 +91,7 @@ class CreatedSandbox(msgspec.Struct, frozen=True, kw_only=True):
     warm: it came out of the pool; claim_ns is then the part of that time that the claim took.
     """
 
-    sandbox: Sandbox
+    sandbox: SandboxInfo
     verdict: Verdict
     create_ns: int
     warm: bool = False

@@ -14,10 +14,10 @@ import msgspec
 from opensafe.config import Caps
 from opensafe.errors import (
     Conflict,
+    Denied,
     InvalidArgument,
     LimitExceeded,
     NotFound,
-    NotPermitted,
     SandboxError,
     SandboxLost,
     SandboxPaused,
@@ -113,7 +113,7 @@ class Sandboxes:
     ) -> MadeSandbox:
         """Judge, record, make. carrier: the client's trace context.
 
-        Raises NotPermitted with the rules where policy says no, SandboxStartFailed, NoWarmSandbox.
+        Raises Denied with the rules where policy says no, SandboxStartFailed, NoWarmSandbox.
         """
         arrived = time.monotonic_ns()
         sandbox_id = new_id("sb")
@@ -292,10 +292,13 @@ def _must_live(row: SandboxRow) -> None:
             raise Conflict(f"the sandbox is {row.state} ({row.cause})", value=row.sandbox_id, remedy=_REMEDY)
 
 
-def _refused(judged: Judged) -> NotPermitted:
+def _refused(judged: Judged) -> Denied:
     hits = judged.verdict.decision.deciding()
     reasons = "; ".join(f"{hit.id}: {hit.reason}" for hit in hits)
     remedy = " ".join(hit.remedy for hit in hits if hit.remedy)
-    return NotPermitted(
-        f"policy does not allow this sandbox ({reasons})", value=judged.verdict.decision_id, remedy=remedy
+    return Denied(
+        f"policy does not allow this sandbox ({reasons})",
+        value=hits[0].value if hits else judged.verdict.decision_id,
+        remedy=remedy,
+        rules=hits,
     )

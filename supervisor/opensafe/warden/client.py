@@ -312,7 +312,7 @@ def _gone() -> errors.Unavailable:
 
 
 def _classes(base: type[errors.OpenSafeError]) -> dict[str, type[errors.OpenSafeError]]:
-    found = {base.reason: base}
+    found = {base.reason: base} if "reason" in vars(base) else {}  # a door's own kinds have none on the wire
     for sub in base.__subclasses__():
         found.update(_classes(sub))
     return found

@@ -103,7 +103,7 @@ async def test_content_shorter_or_longer_than_was_said_is_refused(files, monkeyp
 
 async def test_PE_20_small_content_is_judged_and_can_t_be_declared_instead(agent, session, sandbox, files):
     secret = b"AKIA" + b"ABCDEFGHIJKLMNOP"
-    with pytest.raises(errors.NotPermitted, match=re.escape("tool.write.secret.block")):
+    with pytest.raises(errors.Denied, match=re.escape("tool.write.secret.block")):
         await files.write("file", secret)
     declared = {"path": "file", "size": len(secret), "sha256": hashlib.sha256(secret).hexdigest()}
     with pytest.raises(errors.InvalidArgument, match="/size"):
@@ -112,12 +112,12 @@ async def test_PE_20_small_content_is_judged_and_can_t_be_declared_instead(agent
 
 async def test_a_no_names_the_rule_and_the_remedy(files, daemon):
     before = daemon.starts()
-    with pytest.raises(errors.NotPermitted) as caught:
+    with pytest.raises(errors.Denied) as caught:
         await files.read_bytes("/etc/shadow")
-    assert caught.value.value == "tool.read.secrets.block"
+    assert caught.value.rule == "tool.read.secrets.block"
     assert caught.value.remedy
     for path in (".git/hooks/pre-commit", "/etc/passwd", "../../etc/passwd", ".bashrc"):
-        with pytest.raises(errors.NotPermitted):
+        with pytest.raises(errors.Denied):
             await files.write(path, b"x")
     assert daemon.starts() == before
 

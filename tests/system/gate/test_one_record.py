@@ -65,7 +65,7 @@ async def said_no(request):
     """How a request was refused: the error, or the verdict that is not allow."""
     try:
         answer = await request
-    except (errors.RequestError, errors.ReviewPending) as error:
+    except (errors.RequestError, errors.Denied, errors.ReviewPending) as error:
         return type(error)
     verdict = getattr(answer, "verdict", answer)
     assert verdict.action is not Action.ALLOW, answer

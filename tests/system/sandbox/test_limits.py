@@ -148,6 +148,6 @@ async def test_r34_no_number_means_unlimited(agent, session, field, value):
         "memory_bytes",
     ):
         pytest.skip("2 GiB, within its bounds")
-    with pytest.raises((errors.InvalidArgument, errors.NotPermitted)):
+    with pytest.raises((errors.InvalidArgument, errors.Denied)):
         await agent.create_sandbox(session, size=SandboxSize(**{field: value}))
     assert await agent.list_sandboxes(session_id=session) == ()

@@ -1,10 +1,12 @@
 """One table from errors to status, complete and without a leak."""
 
+import msgspec
 import pytest
 from google.rpc import code_pb2, error_details_pb2  # type: ignore[import-untyped]  # ships no types
 
 from opensafe import errors
 from opensafe.api.status import TABLE, UNKNOWN_TEXT, to_status
+from opensafe.model.decision import Action, RuleHit, Severity
 
 
 def leaves(base=errors.OpenSafeError):
@@ -23,6 +25,18 @@ def test_every_error_a_request_can_meet_has_a_status(kind):
     assert status.details[0].Unpack(info)
     assert (info.reason, info.domain) == (kind.reason, "opensafe")
     assert dict(info.metadata) == {"message": "what happened", "value": "v", "limit": "l", "remedy": "Do this."}
+
+
+def test_a_denial_tells_its_rules_as_far_as_headers_hold_them():
+    hit = RuleHit(id="r", severity=Severity.HIGH, action=Action.BLOCK, reason="x" * 500)
+    hits = [msgspec.structs.replace(hit, id=f"r{number}") for number in range(50)]
+    status = to_status(errors.Denied("no", rules=hits, outcome="review_rejected"))
+    info = error_details_pb2.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    rules = msgspec.json.decode(info.metadata["rules"], type=list[RuleHit])
+    assert (info.metadata["outcome"], rules) == ("review_rejected", hits[: len(rules)])
+    assert 1 < len(rules) < 8
+    assert len(status.SerializeToString()) < 8192
 
 
 def test_what_is_not_ours_tells_nothing():

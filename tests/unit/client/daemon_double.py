@@ -217,6 +217,12 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
             yield exec_pb2.ExecResponse(stdout=message.stdin)
         yield outcome(exit_code=0, stdout_bytes=total)
 
+    async def cat(self, start, arguments, requests, context):
+        """echo, which says first that it runs."""
+        yield exec_pb2.ExecResponse(started=exec_pb2.StartedCall(exec_id="exec-1"))
+        async for message in self.echo(start, arguments, requests, context):
+            yield message
+
     async def flood(self, start, arguments, requests, context):
         yield decision()
         for _ in range(arguments["chunks"]):
@@ -240,6 +246,35 @@ class Exec(exec_pb2_grpc.ExecServiceServicer):
             await asyncio.Event().wait()
         finally:
             self.double.cancelled.set()
+
+    async def refuse(self, start, arguments, requests, context):
+        """Not take the call as often as the test says, then run it."""
+        if self.double.refusals:
+            self.double.refusals -= 1
+            await fail(context, errors.Unavailable("the daemon drains"))
+        yield decision()
+        yield exec_pb2.ExecResponse(stdout=b"at last")
+        yield outcome(exit_code=0)
+
+    async def park(self, start, arguments, requests, context):
+        """Wait for the reviewer, where the client does."""
+        yield PARKED
+        if not start.wait_for_review:
+            yield outcome("REVIEW_PENDING")
+            return
+        await self.double.reviewed.wait()
+        again = decision()
+        again.decision_id = "dec-2"
+        yield again
+        yield exec_pb2.ExecResponse(stdout=b"approved")
+        yield outcome(exit_code=0)
+
+    async def bytes(self, start, arguments, requests, context):
+        """Write a text byte by byte, and end within a character."""
+        yield decision()
+        for byte in "né€".encode() + b"\xe2\x82":
+            yield exec_pb2.ExecResponse(stdout=bytes((byte,)))
+        yield outcome(exit_code=0)
 
     async def undecided(self, start, arguments, requests, context):
         yield decision(common_pb2.ACTION_UNSPECIFIED)
@@ -435,6 +470,7 @@ class DaemonDouble:
         self.opened, self.closed, self.banned = [], [], []
         self.started, self.attached, self.signalled = [], [], []
         self.hanging, self.cancelled = asyncio.Event(), asyncio.Event()
+        self.reviewed, self.refusals = asyncio.Event(), 0
         self.largest = 0
         self.holds = True
         self.elsewhere = False  # what waits is a permit

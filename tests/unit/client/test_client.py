@@ -6,7 +6,6 @@ from contextlib import aclosing
 
 import pytest
 
-import opensafe.client
 from opensafe import errors
 from opensafe.client import Client, Decided, Ended, SandboxSize, Started, Stderr, Stdout, Usage
 from opensafe.model.decision import Action
@@ -192,59 +191,3 @@ async def test_another_programs_server_is_no_daemon(tmp_path):
     async with server, Client.connect(tmp_path / "web.sock") as client:
         with pytest.raises(errors.Unavailable):
             await client.status()
-
-
-def test_the_public_surface_is_this():
-    assert sorted(opensafe.client.__all__) == [
-        "AuditRecord",
-        "Ban",
-        "BanEffect",
-        "BundleRefusal",
-        "BundleSettled",
-        "Call",
-        "CallInfo",
-        "CallPage",
-        "CallResult",
-        "Change",
-        "Client",
-        "CreatedSandbox",
-        "DaemonStatus",
-        "Decided",
-        "EgressConnection",
-        "EgressConnections",
-        "EgressHost",
-        "EgressHosts",
-        "EgressLayer",
-        "EgressReach",
-        "EgressStanding",
-        "Ended",
-        "Event",
-        "FileInfo",
-        "Files",
-        "Gap",
-        "Lease",
-        "Left",
-        "LeftOut",
-        "Limits",
-        "Page",
-        "Permit",
-        "PoolState",
-        "Review",
-        "RunLimits",
-        "SOCKET_VARIABLE",
-        "Sandbox",
-        "SandboxPage",
-        "SandboxSize",
-        "SelfTest",
-        "ShipState",
-        "Started",
-        "Stderr",
-        "Stdout",
-        "Terminal",
-        "Truncated",
-        "Usage",
-        "Verdict",
-        "collect",
-        "description_digest",
-        "find_socket",
-    ]

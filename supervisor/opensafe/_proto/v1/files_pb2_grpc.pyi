@@ -30,7 +30,7 @@ class FilesServiceStub:
     """Files of a sandbox. Each request is one call of the file tool of the same name: judged, recorded, run once in the
     guest, and repeated under its call_id it answers again without running again.
 
-    What policy blocks fails with PERMISSION_DENIED (NOT_PERMITTED, the rule as value), what it parks with
+    What policy blocks fails with PERMISSION_DENIED (DENIED, its rules as metadata), what it parks with
     FAILED_PRECONDITION (REVIEW_PENDING, the review as value). What the guest refuses fails with a reason of its own
     (docs/errors.md). Paths are absolute or relative to /workspace; names come as bytes, for they need not be UTF-8.
     """
@@ -63,7 +63,7 @@ class FilesServiceAsyncStub(FilesServiceStub):
     """Files of a sandbox. Each request is one call of the file tool of the same name: judged, recorded, run once in the
     guest, and repeated under its call_id it answers again without running again.
 
-    What policy blocks fails with PERMISSION_DENIED (NOT_PERMITTED, the rule as value), what it parks with
+    What policy blocks fails with PERMISSION_DENIED (DENIED, its rules as metadata), what it parks with
     FAILED_PRECONDITION (REVIEW_PENDING, the review as value). What the guest refuses fails with a reason of its own
     (docs/errors.md). Paths are absolute or relative to /workspace; names come as bytes, for they need not be UTF-8.
     """
@@ -92,7 +92,7 @@ class FilesServiceServicer(metaclass=_abc_1.ABCMeta):
     """Files of a sandbox. Each request is one call of the file tool of the same name: judged, recorded, run once in the
     guest, and repeated under its call_id it answers again without running again.
 
-    What policy blocks fails with PERMISSION_DENIED (NOT_PERMITTED, the rule as value), what it parks with
+    What policy blocks fails with PERMISSION_DENIED (DENIED, its rules as metadata), what it parks with
     FAILED_PRECONDITION (REVIEW_PENDING, the review as value). What the guest refuses fails with a reason of its own
     (docs/errors.md). Paths are absolute or relative to /workspace; names come as bytes, for they need not be UTF-8.
     """
