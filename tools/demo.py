@@ -18,13 +18,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from opensafe.bench.private import PrivateDaemon
 from opensafe.cli.exits import Exit
 from opensafe.cli.report import encode, report
 from opensafe.client import CallResult, Client
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.private import PrivateDaemon
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[1]
 FILES: Final = ROOT / "deploy" / "demo"

@@ -3,11 +3,11 @@
 import pytest
 import pytest_asyncio
 
-from opensafe.proof.escape.network import PROBES
+from opensafe.proof.escape.network.probes import PROBES
+from opensafe.proof.escape.network.stage import Stage
+from opensafe.proof.escape.network.suite import Suite
 from opensafe.proof.escape.probe import Run, Verdict, judge
 from opensafe.proof.escape.report import summary
-from opensafe.proof.escape.stage import Stage
-from opensafe.proof.escape.suite import Suite
 from opensafe.proof.world import World
 
 #: The ids of the catalogue's network rows.
@@ -63,14 +63,14 @@ LIMITED = next(probe for probe in PROBES if probe.limit)
     ],
 )
 def test_only_what_was_tried_and_would_have_been_seen_is_contained(probe, run, control, verdict):
-    assert judge(probe, run, control).verdict is verdict
+    assert judge(probe, [run], control).verdict is verdict
 
 
 def test_a_summary_is_good_only_where_all_ran_and_every_control_got_out():
-    good = judge(PROBE, TRIED, OUT)
+    good = judge(PROBE, [TRIED], OUT)
     assert summary(1, [good])["ok"]
-    assert summary(1, [judge(LIMITED, OUT, OUT)])["ok"]
+    assert summary(1, [judge(LIMITED, [OUT], OUT)])["ok"]
     assert not summary(2, [good])["ok"]
     assert not summary(0, [])["ok"]
-    for bad in (judge(PROBE, OUT, OUT), judge(PROBE, TRIED, TRIED), judge(LIMITED, OUT, TRIED)):
+    for bad in (judge(PROBE, [OUT], OUT), judge(PROBE, [TRIED], TRIED), judge(LIMITED, [OUT], TRIED)):
         assert not summary(1, [bad])["ok"]

@@ -9,8 +9,8 @@ import shutil
 import signal
 import socket
 
-from opensafe.bench.private import PREFIX, DaemonFailedError, PrivateDaemon
 from opensafe.client import Client
+from opensafe.proof.private import PREFIX, DaemonFailedError, PrivateDaemon
 from opensafe.warden.sandbox.limits import Hierarchies
 
 __all__ = ["PREFIX", "ROOT", "Daemon", "running", "signal_process"]

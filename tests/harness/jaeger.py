@@ -8,7 +8,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
-from opensafe.bench.private import PREFIX
+from opensafe.proof.private import PREFIX
 
 PROGRAM = PREFIX / "bin/jaeger"
 #: All that it listens on; it must not take the ports of one that runs on this host.

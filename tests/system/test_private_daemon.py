@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
-from opensafe.bench import private
-from opensafe.bench.private import DaemonFailedError, PrivateDaemon
 from opensafe.client import Client
+from opensafe.proof import private
+from opensafe.proof.private import DaemonFailedError, PrivateDaemon
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 

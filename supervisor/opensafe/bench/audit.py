@@ -37,6 +37,7 @@ from opensafe.model.sandbox import Launch
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
 from opensafe.policy.keys import trust_files
+from opensafe.proof.private import PrivateDaemon, programs, trusted_key
 from opensafe.warden import kernel
 from opensafe.warden.checkpoints import Checkpoints
 from opensafe.warden.decisions import Decisions
@@ -45,7 +46,6 @@ from opensafe.warden.protocol import RecordRef
 from opensafe.warden.segments import Segments
 
 from .decision import CALLS, ordinary
-from .private import PrivateDaemon, programs, trusted_key
 from .timing import Times
 
 _PLACE: Final = pathlib.Path("/var/lib")

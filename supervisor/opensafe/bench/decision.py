@@ -28,10 +28,10 @@ from opensafe.policy.keys import trust_files
 from opensafe.policy.subject import call_input
 from opensafe.proof.ask import ask
 from opensafe.proof.cases import load_cases
+from opensafe.proof.private import trusted_key
 
 from .opa import Opa
 from .peers import Peer, Peers
-from .private import trusted_key
 from .timing import Times
 
 CALLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {

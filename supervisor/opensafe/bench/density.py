@@ -18,9 +18,9 @@ import msgspec
 from opensafe.client import Client, SandboxSize
 from opensafe.errors import HostUnsuitable, OpenSafeError
 from opensafe.model.ids import new_id
+from opensafe.proof.private import PrivateDaemon
 
 from . import memory
-from .private import PrivateDaemon
 from .timing import Times
 
 #: Policy counts calls a minute by principal, and so does everything else that is kept of one.

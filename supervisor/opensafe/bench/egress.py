@@ -24,12 +24,12 @@ import msgspec
 
 from opensafe.config import EgressSettings, Paths
 from opensafe.errors import HostUnsuitable, OpenSafeError
-from opensafe.proof.escape.policy import Bundles
+from opensafe.proof.escape.network.policy import Bundles
+from opensafe.proof.private import programs
 from opensafe.proof.world import World, plan
 from opensafe.warden.network import namespaces
 
 from . import egress_change, egress_client, egress_gateway
-from .private import programs
 from .timing import Times
 
 NAME: Final = "allowed.test"

@@ -12,10 +12,10 @@ from typing import Final
 
 from opensafe.client import Client, Stdout
 from opensafe.errors import OpenSafeError
-from opensafe.proof.escape.policy import Bundles
+from opensafe.proof.escape.network.policy import Bundles
+from opensafe.proof.private import PrivateDaemon
 from opensafe.proof.world import World, plan
 
-from .private import PrivateDaemon
 from .timing import Times
 
 _NAME: Final = f"{plan.spell(plan.ALLOWED)}.trap.test"

@@ -32,6 +32,7 @@ from opensafe.model.limits import CallLimits
 from opensafe.model.outcome import OutcomeKind
 from opensafe.model.sandbox import Launch
 from opensafe.normalize.environment import DEFAULT_CWD, GUEST_ENV
+from opensafe.proof.private import PrivateDaemon
 from opensafe.warden.sandbox import runner, seccomp
 from opensafe.warden.sandbox.driver import GuestProgram
 from opensafe.warden.sandbox.layout import Layout
@@ -39,7 +40,6 @@ from opensafe.warden.sandbox.layout import Layout
 from . import bulk, memory, parallel, raw, unwatched
 from .others import Others, runsc_exec
 from .peers import Peer
-from .private import PrivateDaemon
 from .timing import Times
 
 PROGRAMS: Final = {

@@ -16,8 +16,8 @@ import msgspec
 from opensafe.client import Client
 from opensafe.errors import HostUnsuitable, OpenSafeError
 from opensafe.model.decision import Action
+from opensafe.proof.private import PrivateDaemon
 
-from .private import PrivateDaemon
 from .streams import Came
 from .timing import Times
 

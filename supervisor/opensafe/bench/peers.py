@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from opensafe.policy.manifest import PACKAGE
+from opensafe.proof.private import policies
 
 from . import peer_program
-from .private import policies
 from .timing import Times
 
 NAMES: Final = tuple(peer_program.PEERS)

@@ -22,8 +22,8 @@ from opensafe.client import Client, SandboxSize
 from opensafe.errors import HostUnsuitable, NoWarmSandbox, OpenSafeError
 from opensafe.model.ids import new_id
 from opensafe.model.limits import SandboxLimits
+from opensafe.proof.private import PrivateDaemon
 
-from .private import PrivateDaemon
 from .stock import Stock
 from .timing import Times
 

@@ -21,8 +21,8 @@ from opensafe.policy import native
 from opensafe.policy.build import assemble
 from opensafe.policy.manifest import WASM
 from opensafe.policy.sources import Sources
+from opensafe.proof.private import PrivateDaemon
 
-from .private import PrivateDaemon
 from .site import Site
 from .timing import Times
 

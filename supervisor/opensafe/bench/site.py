@@ -3,9 +3,8 @@
 import pathlib
 
 from opensafe.policy.manifest import WASM
+from opensafe.proof.private import programs
 from opensafe.proof.signed import SignedBundles
-
-from .private import programs
 
 
 class Site(SignedBundles):

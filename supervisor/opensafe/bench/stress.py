@@ -22,10 +22,10 @@ import msgspec
 from opensafe.client import Client, Ended, Lease, Started
 from opensafe.errors import NotFound, OpenSafeError
 from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.proof.private import DaemonFailedError, PrivateDaemon
 from opensafe.warden.sandbox.limits import Hierarchies
 
 from .plan import Plan, Step, draw
-from .private import DaemonFailedError, PrivateDaemon
 
 _PRINCIPAL: Final = "stress"
 #: Sandboxes kept ready; a create with the default limits gets one.

@@ -28,8 +28,8 @@ def reload_(
     json: options.Json = False,
 ) -> int:
     """Time bundles, from being put in place to a verdict. Needs root: the daemon is one of its own."""
-    from opensafe.bench import private
     from opensafe.bench import reload as bench
+    from opensafe.proof import private
 
     from . import exits, present
     from .report import encode, report

@@ -35,9 +35,9 @@ def decision(
 ) -> int:
     """Time decisions beside OPA in Go and evaluators for Python. Needs no daemon and no root."""
     from opensafe.bench import decision as bench
-    from opensafe.bench import private
     from opensafe.bench.peers import environment
     from opensafe.policy.sources import Sources
+    from opensafe.proof import private
 
     from . import exits, present
     from .report import encode, report

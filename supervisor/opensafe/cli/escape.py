@@ -1,27 +1,20 @@
 """`opensafe escape run`: attempts to get out of a sandbox, each beside a control that does get out."""
 
-import enum
-import pathlib
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opensafe.proof.escape.probe import Boundary
+
 from . import options
 
-if TYPE_CHECKING:  # the suite brings netlink, DNS and certificates into the process
-    from collections.abc import Sequence
+if TYPE_CHECKING:  # a boundary brings netlink, DNS and certificates into the process
+    from collections.abc import Callable, Mapping, Sequence
 
     from opensafe.proof.escape.probe import Probe, Result
 
-_TEMPLATE = "base"
-
 group = typer.Typer(help="Attempts to get out of a sandbox.", no_args_is_help=True)
-
-
-class Boundaries(enum.StrEnum):
-    """What is to be crossed."""
-
-    NETWORK = "network"
 
 
 @group.callback()
@@ -31,10 +24,13 @@ def escape() -> None:
 
 @group.command("run")
 def run(
-    boundary: Annotated[Boundaries, typer.Option("--boundary", help="What is to be crossed.")] = Boundaries.NETWORK,
+    boundary: Annotated[
+        list[Boundary] | None,
+        typer.Option("--boundary", help="What is to be crossed; repeatable. Default: every one."),
+    ] = None,
     probe: Annotated[list[str] | None, typer.Option("--probe", metavar="ID", help="Only this one; repeatable.")] = None,
     only_controls: Annotated[
-        bool, typer.Option("--only-controls", help="Run no daemon: only see that every control gets out.")
+        bool, typer.Option("--only-controls", help="Only see that every control gets out; nothing is contained.")
     ] = False,
     json: options.Json = False,
 ) -> int:
@@ -44,23 +40,29 @@ def run(
     """
     import asyncio
 
-    from opensafe.errors import InvalidArgument
+    from opensafe.errors import HostUnsuitable, InvalidArgument
+    from opensafe.proof.escape import boundaries
     from opensafe.proof.escape import report as figures
-    from opensafe.proof.escape.network import PROBES
 
     from . import exits, present
     from .report import encode, report
 
-    del boundary  # one so far; naming it keeps the command true when there are more
-    wanted = [one for one in PROBES if not probe or one.id in probe]
-    if unknown := set(probe or ()) - {one.id for one in wanted}:
+    wanted = {one: boundaries.probes(one) for one in boundaries.known() if not boundary or one in boundary}
+    if missing := set(boundary or ()) - wanted.keys():
+        raise InvalidArgument("there is no probe of it", value=", ".join(sorted(missing)))
+    if probe:
+        wanted = {one: tuple(p for p in probes if p.id in probe) for one, probes in wanted.items()}
+    planned = [one for probes in wanted.values() for one in probes]
+    if unknown := set(probe or ()) - {one.id for one in planned}:
         raise InvalidArgument("there is no such probe", value=", ".join(sorted(unknown)))
-    with present.progress(f"{len(wanted)} probes"):
-        results = asyncio.run(_run(wanted, only_controls=only_controls))
-    summary = figures.summary(len(wanted), results)
-    ok = summary["controls_breached"] == len(wanted) if only_controls else summary["ok"]
+    if os.geteuid() != 0:
+        raise HostUnsuitable("sandboxes and namespaces need root", remedy="Run this as root.")
+    with present.counting(len(planned), "probes") as ended:
+        results = asyncio.run(_run(wanted, only_controls=only_controls, done=lambda result: ended(result.id)))
+    summary = figures.summary(len(planned), results)
+    ok = summary["controls_breached"] == len(planned) if only_controls else summary["ok"]
     if json:
-        present.raw(encode(report("escape-network", summary | {"ok": ok}, results)))
+        present.raw(encode(report("escape", summary | {"ok": ok}, results)))
     else:
         for line in figures.lines(results):
             present.out(line)
@@ -68,29 +70,13 @@ def run(
     return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
 
 
-async def _run(probes: "Sequence[Probe]", *, only_controls: bool) -> "tuple[Result, ...]":
-    import asyncio
-    import tempfile
+async def _run(
+    wanted: "Mapping[Boundary, Sequence[Probe]]", *, only_controls: bool, done: "Callable[[Result], None]"
+) -> "tuple[Result, ...]":
+    from opensafe.proof.escape import boundaries
 
-    from opensafe.bench import private
-    from opensafe.proof.escape.policy import ENDED, Bundles
-    from opensafe.proof.escape.stage import Stage
-    from opensafe.proof.escape.suite import Suite
-    from opensafe.proof.world import World
-
-    async with World.open() as world:
-        if only_controls:
-            return await Suite(Stage(world, None, None, _TEMPLATE), only_controls=True).run(probes)
-        with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as path:
-            bundles = Bundles(pathlib.Path(path), pathlib.Path(private.programs().bundle))
-            bundles.activate(traps=True)
-            more = f'[egress]\n{world.egress()}upstream_ca = "{world.ca_file}"\n'
-            more += f'[[egress.terminate]]\nname = "{ENDED}"\n'
-            roles = {"default": ("developer",)}
-            daemon = private.PrivateDaemon("escape", roles, bundle=bundles.place, key=bundles.public, more=more)
-            try:
-                await asyncio.to_thread(daemon.start)
-                return await Suite(Stage(world, daemon, bundles, _TEMPLATE)).run(probes)
-            finally:
-                await asyncio.to_thread(daemon.stop)
-                daemon.remove()
+    results: list[Result] = []
+    for boundary, probes in wanted.items():
+        if probes:
+            results += await boundaries.runner(boundary)(probes, only_controls=only_controls, done=done)
+    return tuple(results)

@@ -97,6 +97,25 @@ def progress(text: str) -> Iterator[None]:
 
 
 @contextmanager
+def counting(total: int, what: str) -> Iterator[Callable[[str], None]]:
+    """Show on stderr how many of `total` have ended; call what it yields with the name of each that does."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    ended = 0
+    with Console(stderr=True).status(f"0 of {total} {what}") as status:
+
+        def one(name: str) -> None:
+            nonlocal ended
+            ended += 1
+            status.update(f"{ended} of {total} {what} ({name})")
+
+        yield one
+
+
+@contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
     """Like `progress`, with a text that changes: call what is yielded with each step."""
     if not sys.stderr.isatty():

@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from opensafe.bench.private import PREFIX
 from opensafe.model.decision import Action
+from opensafe.proof.private import PREFIX
 from tests.harness.policy import site_bundle
 from tests.system.exec.support import Place
 

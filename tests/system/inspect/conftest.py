@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from opensafe.bench.private import PREFIX
 from opensafe.image import place
 from opensafe.integrations.inspect import OpenSafeSandboxConfig, OpenSafeSandboxEnvironment
+from opensafe.proof.private import PREFIX
 from tests.harness.daemon import ROOT, running
 from tests.harness.policy import site_bundle
 

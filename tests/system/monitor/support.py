@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-from opensafe.bench.private import programs as programs_built
-from opensafe.bench.private import trusted_key
 from opensafe.model.calls import Principal
 from opensafe.model.ids import new_id
 from opensafe.monitor.judge import Judge
@@ -17,6 +15,8 @@ from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
 from opensafe.policy.keys import trust
 from opensafe.policy.reload import Loaded
+from opensafe.proof.private import programs as programs_built
+from opensafe.proof.private import trusted_key
 from opensafe.warden import feed, wire
 from opensafe.warden.sandbox import granted
 from opensafe.warden.sandbox.control import ControlDriver

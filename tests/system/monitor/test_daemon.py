@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from opensafe.audit.verify import read_records
-from opensafe.bench.private import trusted_key
 from opensafe.model.decision import Action
 from opensafe.model.ids import new_id
 from opensafe.model.outcome import OutcomeKind
 from opensafe.model.records import DecisionRecord
 from opensafe.policy.keys import trust
 from opensafe.policy.replay import Replayer
+from opensafe.proof.private import trusted_key
 from tests.harness.daemon import signal_process
 from tests.harness.policy import site_bundle
 from tests.system.monitor.test_rules import EXECUTES, FATAL

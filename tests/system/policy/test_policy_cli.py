@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from opensafe.bench.private import programs
 from opensafe.cli.exits import Exit
+from opensafe.proof.private import programs
 from tests.harness.daemon import PREFIX, ROOT
 
 

@@ -11,9 +11,9 @@ import sys
 from opensafe import errors
 from opensafe.audit.segment import segment_paths
 from opensafe.audit.verify import verify_state
-from opensafe.bench.private import DaemonFailedError
 from opensafe.cli import leftovers
 from opensafe.config import load
+from opensafe.proof.private import DaemonFailedError
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.waiting import readable

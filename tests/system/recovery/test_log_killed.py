@@ -8,8 +8,8 @@ import asyncio
 import pytest
 
 from opensafe.audit.segment import segment_paths
-from opensafe.bench.private import DaemonFailedError
 from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.private import DaemonFailedError
 from tests.system.exec.support import eventually
 from tests.system.recovery.conftest import bury, place
 from tests.system.recovery.support import Mortal, fresh

@@ -5,10 +5,11 @@ import pathlib
 import msgspec
 import pytest
 
-from opensafe.bench import decision, private
+from opensafe.bench import decision
 from opensafe.policy.bundle import load
 from opensafe.policy.engine import Engine
 from opensafe.policy.keys import trust_files
+from opensafe.proof import private
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import pytest
 
 from opensafe.bench.opa import Opa
-from opensafe.bench.private import PREFIX
 from opensafe.errors import InvalidArgument, OpenSafeError
+from opensafe.proof.private import PREFIX
 
 RULE = """package opensafe.gate
 

@@ -2,9 +2,9 @@ import pathlib
 
 import pytest
 
-from opensafe.bench import private
 from opensafe.policy.bundle import load
 from opensafe.policy.keys import trust_files
+from opensafe.proof import private
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Final
 from opensafe.proof.world import plan
 
 from .policy import ENDED
-from .probe import Probe, Scene
+from .probe import NetworkProbe, Scene
 
 BEGIN: Final = "/hello?begin-"
 #: Its own line at the end of the output.
@@ -123,7 +123,7 @@ for _ in range(5):
 '''
 
 
-def build(probe: Probe, scene: Scene) -> bytes:
+def build(probe: NetworkProbe, scene: Scene) -> bytes:
     """The whole program for one run."""
     facts: Mapping[str, object] = {
         "NONCE": scene.nonce,

@@ -18,7 +18,7 @@ from opensafe.model.decision import Action as Decided
 from opensafe.proof.world import World, plan
 
 from .policy import Bundles
-from .probe import Action, Place, Probe, Scene
+from .probe import Action, NetworkProbe, Place, Scene
 
 #: What a session may send.
 SESSION_BYTES: Final = 4 << 20
@@ -79,7 +79,7 @@ class Stage:
         self._bundles = bundles
         self._template = template
 
-    async def guest(self, probe: Probe, program: bytes, scene: Scene) -> Said:
+    async def guest(self, probe: NetworkProbe, program: bytes, scene: Scene) -> Said:
         """Run a program in a sandbox of its own, granted what its call names. The sandbox is gone afterwards."""
         if self._daemon is None:
             return Said(fault="no daemon")
@@ -98,7 +98,7 @@ class Stage:
             return Said(fault=f"policy: {result.verdict.action} by {', '.join(hit.id for hit in result.verdict.rules)}")
         return Said(result.stdout, "" if result.stdout else f"{result.outcome.kind}: {result.stderr[-300:]!r}")
 
-    async def control(self, probe: Probe, program: bytes) -> Said:
+    async def control(self, probe: NetworkProbe, program: bytes) -> Said:
         """Run a program where nothing is in its way."""
         if probe.place is Place.PLAIN:
             ended = await self.world.plain([sys.executable, "-I", "-"], program, _CALL_S)

@@ -2,16 +2,17 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from opensafe.errors import OpenSafeError
+from opensafe.proof.escape.probe import Result, Run, judge
 from opensafe.proof.world import Event, Kind, links, plan
 
 from . import program
-from .probe import Action, Evidence, Place, Probe, Result, Run, Scene, judge
+from .probe import Action, Evidence, NetworkProbe, Place, Scene, layers
 from .stage import Listener, Said, Stage
 
 #: Probes at the same time: each is a sandbox.
@@ -25,18 +26,21 @@ _BEGIN_S: Final = 60
 class Suite:
     """One run of the suite."""
 
-    def __init__(self, stage: Stage, *, only_controls: bool = False) -> None:
+    def __init__(
+        self, stage: Stage, *, only_controls: bool = False, done: Callable[[Result], None] = lambda _: None
+    ) -> None:
         self._stage = stage
+        self._done = done
         self._only_controls = only_controls
         self._listener = Listener()
         self._places = 0
 
-    async def run(self, probes: Iterable[Probe], width: int = WIDTH) -> tuple[Result, ...]:
+    async def run(self, probes: Iterable[NetworkProbe], width: int = WIDTH) -> tuple[Result, ...]:
         """Every probe and its control; those that hurt the daemon one by one after the others, in the probes' order."""
         planned = list(probes)
         bound = asyncio.Semaphore(width)
 
-        async def one(probe: Probe) -> Result:
+        async def one(probe: NetworkProbe) -> Result:
             async with bound:
                 return await self._probe(probe)
 
@@ -48,14 +52,14 @@ class Suite:
                     results[probe.id] = await self._probe(probe)
         return tuple(results[probe.id] for probe in planned)
 
-    async def _probe(self, probe: Probe) -> Result:
+    async def _probe(self, probe: NetworkProbe) -> Result:
         control = await self._run(probe, control=True)
-        run = Run(began=False, finished=False, fault="only controls were asked for")
-        if not self._only_controls:
-            run = await self._run(probe, control=False)
-        return judge(probe, run, control)
+        runs = [] if self._only_controls else [await self._run(probe, control=False)]
+        result = judge(probe, runs, control)
+        self._done(result)
+        return result
 
-    async def _run(self, probe: Probe, *, control: bool) -> Run:
+    async def _run(self, probe: NetworkProbe, *, control: bool) -> Run:
         scene = self._scene(probe, control=control)
         text = program.build(probe, scene)
         acting = asyncio.create_task(self._act(probe, scene, control=control))
@@ -75,15 +79,17 @@ class Suite:
         evidence = await self._evidence(probe, control=control)
         lines = said.stdout.decode(errors="replace").splitlines()
         missing = probe.missing(scene, evidence) if probe.missing and not control else ""
+        hints = tuple(line for line in lines if line.startswith(program.TRIED))
         return Run(
             began=self._began(scene),
             finished=program.DONE in lines,
             found=probe.found(scene, evidence),
-            hints=tuple(line for line in lines if line.startswith(program.TRIED)),
+            layer=layers(hints),
+            hints=hints,
             fault=said.fault or missing,
         )
 
-    async def _act(self, probe: Probe, scene: Scene, *, control: bool) -> int:
+    async def _act(self, probe: NetworkProbe, scene: Scene, *, control: bool) -> int:
         if probe.action is Action.NONE:
             return 0
         async with asyncio.timeout(_BEGIN_S):
@@ -93,7 +99,7 @@ class Suite:
     def _began(self, scene: Scene) -> bool:
         return any(_begins(event, scene) for event in self._stage.world.log)
 
-    def _scene(self, probe: Probe, *, control: bool) -> Scene:
+    def _scene(self, probe: NetworkProbe, *, control: bool) -> Scene:
         number = _FIRST + self._places % _PLACES
         self._places += 1
         return Scene(
@@ -105,7 +111,7 @@ class Suite:
             front=plan.ALLOWED if control and probe.place is Place.HOST else "",
         )
 
-    async def _evidence(self, probe: Probe, *, control: bool) -> Evidence:
+    async def _evidence(self, probe: NetworkProbe, *, control: bool) -> Evidence:
         """What came in over the one link, or over the other."""
         world = self._stage.world
         capture = await world.packets()

@@ -82,11 +82,12 @@ class PrivateDaemon:
         bundle: pathlib.Path | None = None,
         key: pathlib.Path | None = None,
         more: str = "",
+        source: pathlib.Path | None = None,
     ) -> None:
         """Make the directories, /run/opensafe-NAME-… and /var/lib/opensafe-NAME-….
 
         `roles`: each principal's. `bundle`: another than the built one, signed for the public key in `key`. `more`:
-        further sections of the settings.
+        further sections of the settings. `source`: where the package is taken from, if not from here (mutants.py).
         """
         unique = f"opensafe-{name}-{secrets.token_hex(4)}"
         self.run = pathlib.Path("/run", unique)
@@ -98,6 +99,7 @@ class PrivateDaemon:
             self.paths = msgspec.structs.replace(self.paths, bundle=str(bundle))
         self.process: subprocess.Popen[bytes] | None = None
         self._last_words: list[str] = []
+        self._environment = {**os.environ, **({"PYTHONPATH": str(source)} if source is not None else {})}
         self.run.mkdir(mode=0o755)
         self.settings.write_text(_settings(self.paths, key or trusted_key(), roles, more))
 
@@ -145,7 +147,7 @@ class PrivateDaemon:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, "NOTIFY_SOCKET": f"@{self.run.name}"},
+                    env={**self._environment, "NOTIFY_SOCKET": f"@{self.run.name}"},
                     start_new_session=True,
                 )
             ended = os.pidfd_open(self.process.pid)

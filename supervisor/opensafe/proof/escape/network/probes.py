@@ -7,11 +7,12 @@ must get out there.
 from collections.abc import Callable
 from typing import Final
 
+from opensafe.proof.escape.probe import Boundary, Severity
 from opensafe.proof.world import Kind, plan
 from opensafe.warden.network.firewall import RESOLVER, SPLICE
 
 from .policy import ENDED
-from .probe import Action, Boundary, Evidence, Place, Probe, Scene, Severity
+from .probe import Action, Evidence, NetworkProbe, Place, Scene
 from .program import BEGIN
 from .stage import SESSION_BYTES
 
@@ -182,8 +183,8 @@ def _network(
     cue: str = "",
     limit: str = "",
     missing: Callable[[Scene, Evidence], str] | None = None,
-) -> Probe:
-    return Probe(
+) -> NetworkProbe:
+    return NetworkProbe(
         id=id,
         boundary=Boundary.NETWORK,
         title=title,
