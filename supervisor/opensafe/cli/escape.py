@@ -1,6 +1,7 @@
 """`opensafe escape run`: attempts to get out of a sandbox, each beside a control that does get out."""
 
 import os
+import pathlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,9 @@ def run(
     only_controls: Annotated[
         bool, typer.Option("--only-controls", help="Only see that every control gets out; nothing is contained.")
     ] = False,
+    html: Annotated[
+        pathlib.Path | None, typer.Option("--html", metavar="FILE", help="Also write the results as one HTML page.")
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Run every probe in a sandbox and its control in the open. Needs root: daemon and internet are its own.
@@ -43,6 +47,7 @@ def run(
     from opensafe.errors import HostUnsuitable, InvalidArgument
     from opensafe.proof.escape import boundaries
     from opensafe.proof.escape import report as figures
+    from opensafe.proof.escape.html import render
 
     from . import exits, present
     from .report import encode, report
@@ -57,12 +62,17 @@ def run(
         raise InvalidArgument("there is no such probe", value=", ".join(sorted(unknown)))
     if os.geteuid() != 0:
         raise HostUnsuitable("sandboxes and namespaces need root", remedy="Run this as root.")
+    if html is not None:
+        html.touch()  # what can't be written is told now, and not after minutes
     with present.counting(len(planned), "probes") as ended:
         results = asyncio.run(_run(wanted, only_controls=only_controls, done=lambda result: ended(result.id)))
     summary = figures.summary(len(planned), results)
     ok = summary["controls_breached"] == len(planned) if only_controls else summary["ok"]
+    made = report("escape", summary | {"ok": ok}, results)
+    if html is not None:
+        html.write_text(render(made["summary"], made["environment"], results))
     if json:
-        present.raw(encode(report("escape", summary | {"ok": ok}, results)))
+        present.raw(encode(made))
     else:
         for line in figures.lines(results):
             present.out(line)
