@@ -1,0 +1,218 @@
+"""What stands on the host beside a sandbox for its probes to reach: files, a process, listeners.
+
+All of it carries a nonce of the run, and all of it looks by itself whether it was touched: what a guest says of it
+decides nothing.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import pathlib
+import secrets
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Final
+
+_READY_S: Final = 20.0
+_ACCEPT_MAX: Final = 4096
+#: Others may read and write in it: what keeps a guest out must not be its user.
+_OPEN: Final = 0o777
+
+
+def nonce() -> str:
+    """Letters and digits that nothing else holds."""
+    return "n" + secrets.token_hex(12)
+
+
+class Canary:
+    """A directory of the host's. file: in it, readable for everybody, holds the nonce."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.nonce = nonce()
+        self.file = directory / "canary"
+        self.file.write_text(self.nonce)
+        self._before = manifest(directory)
+
+    @classmethod
+    @contextlib.contextmanager
+    def planted(cls) -> Iterator["Canary"]:
+        """Below /tmp; gone afterwards."""
+        made = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-canary-"))
+        try:
+            made.chmod(_OPEN)
+            yield cls(made)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def read_in(self, *outputs: str | bytes) -> str:
+        """In words, that the nonce is in one of these; "" where it is in none."""
+        held = [output for output in outputs if _bytes(self.nonce) in _bytes(output)]
+        return f"the nonce of {self.file.name} came out" if held else ""
+
+    def changed(self) -> str:
+        """In words, what is other than it was planted; "" where nothing is."""
+        return differs(self._before, manifest(self.directory))
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def manifest(directory: pathlib.Path) -> Mapping[str, str]:
+    """Of every entry, by its path: type, mode, owners, links, size, and a file's SHA-256 or a link's target."""
+    found: dict[str, str] = {}
+    for root, names, files in os.walk(directory):
+        for path in (pathlib.Path(root, name) for name in (*names, *files)):
+            with contextlib.suppress(FileNotFoundError):
+                found[str(path.relative_to(directory))] = _entry(path)
+    return found
+
+
+def _entry(path: pathlib.Path) -> str:
+    status = path.lstat()
+    content = ""
+    if stat.S_ISREG(status.st_mode):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+    elif stat.S_ISLNK(status.st_mode):
+        content = str(path.readlink())
+    links = "" if stat.S_ISDIR(status.st_mode) else f"{status.st_nlink} {status.st_size}"
+    return f"{status.st_mode:o} {status.st_uid}:{status.st_gid} {links} {content}"
+
+
+def differs(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """The first difference of two manifests, in words."""
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            what = "is new" if name not in before else "is gone" if name not in after else "is another"
+            return f"{name} {what} on the host"
+    return ""
+
+
+_MARKER: Final = """
+import os, signal, sys
+held = bytes.fromhex(sys.stdin.readline().strip())
+def told(number, frame):
+    print("signal", number, flush=True)
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+    signal.signal(number, told)
+print(hex(id(held)), len(held), flush=True)
+while True:
+    signal.pause()
+"""
+
+
+class Marker:
+    """A process of the host's with a name of its own, and a nonce that stands in its memory and nowhere else.
+
+    environment: another nonce, in its environment.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, name: str, nonces: tuple[str, str], address: int) -> None:
+        self.pid = process.pid
+        self.name = name
+        self.nonce, self.environment = nonces
+        #: Where the nonce lies, and 16 bytes or so before it.
+        self.address = address
+        self._process = process
+        self._said = bytearray()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls, uid: int = 0, prefix: Sequence[str] = ()) -> AsyncIterator["Marker"]:
+        """Start one as a user. prefix: words before its command line, as of unshare."""
+        name, nonces = f"marker-{secrets.token_hex(6)}", (nonce(), nonce())
+        process = await asyncio.create_subprocess_exec(
+            *prefix,
+            *(sys.executable, "-I", "-c", _MARKER, name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"MARKER": nonces[1]},
+            cwd="/",
+            user=uid,
+        )
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
+        try:
+            process.stdin.write(nonces[0].encode().hex().encode() + b"\n")
+            async with asyncio.timeout(_READY_S):
+                words = (await process.stdout.readline()).split()
+            yield cls(process, name, nonces, int(words[0], 16))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def signalled(self) -> str:
+        """In words, what it was sent; "" where it was sent nothing. Only now does it end, by our own hand."""
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        ended = self._process.returncode
+        if ended is None:
+            self._process.kill()
+        said = await self._process.stdout.read()
+        code = await self._process.wait()
+        if ended is not None:
+            return f"the marker ended with {code}"
+        return f"the marker got {said.decode().splitlines()[0]}" if said else ""
+
+    def held_in(self, *outputs: str | bytes) -> str:
+        """In words, that one of its nonces is in one of these; "" where none is."""
+        for where, text in (("memory", self.nonce), ("environment", self.environment)):
+            if any(_bytes(text) in _bytes(output) for output in outputs):
+                return f"the nonce of the marker's {where} came out"
+        return ""
+
+
+class UnixListener:
+    """A stream socket at a path, which everybody may connect to. accepted: how many did."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.accepted = 0
+        self.received: list[bytes] = []
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator["UnixListener"]:
+        """Listen."""
+        async with await asyncio.start_unix_server(self._serve, str(self.path)) as server:
+            self.path.chmod(_OPEN)
+            yield self
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1):
+                self.received.append(await reader.read(_ACCEPT_MAX))
+        writer.close()
+
+
+async def bare(
+    program: str, *words: str, prefix: Sequence[str] = (), env: Mapping[str, str] | None = None, deadline_s: float = 60
+) -> bytes:
+    """What a Python program writes on the host, where nothing is in its way but what `prefix`, as of unshare, makes.
+
+    Raises TimeoutError; it is killed then.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *prefix,
+        *("/usr/bin/python3", "-I", "-c", program, *words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd="/",
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} if env is None else dict(env),
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(deadline_s):
+            stdout, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    return stdout
