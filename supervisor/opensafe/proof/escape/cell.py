@@ -51,6 +51,7 @@ _OUTPUT_MAX: Final = 8 << 20
 _PIPE_BYTES: Final = 1 << 16
 _DEADLINE_S: Final = 60.0
 _NOTHING: Final[Mapping[str, str]] = {}
+_NO_DESCRIPTORS: Final[Mapping[int, int]] = {}
 #: Files of a group, in v1 and v2, and what stands in them where nothing is limited.
 _UNLIMITED: Final = (
     *(("memory.memsw.limit_in_bytes", "-1"), ("memory.limit_in_bytes", "-1"), ("cpu.cfs_quota_us", "-1")),
@@ -158,16 +159,20 @@ class Cell:
         capabilities: tuple[str, ...] = (),
         env: Mapping[str, str] = _NOTHING,
         stdin: bytes = b"",
+        descriptors: Mapping[int, int] = _NO_DESCRIPTORS,
         deadline_s: float = _DEADLINE_S,
     ) -> Output:
-        """As root of the guest with these capabilities, started by `runsc exec`: no runner, no filter, no limits."""
+        """As root of the guest with these capabilities, started by `runsc exec`: no runner, no filter, no limits.
+
+        descriptors: by their numbers in the guest, beside or in the place of the streams.
+        """
         with _Streams.open(stdin) as streams:
             program = GuestProgram(
                 argv=argv,
                 env=tuple(f"{name}={value}" for name, value in {"PATH": PATH, **env}.items()),
                 cwd="/",
                 capabilities=capabilities,
-                descriptors=dict(enumerate(streams.passed)),
+                descriptors={**dict(enumerate(streams.passed)), **descriptors},
             )
             return await self._collect(self._runsc, program, streams, deadline_s)
 

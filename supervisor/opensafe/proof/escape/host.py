@@ -18,6 +18,9 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
 
+#: Where canaries are planted: a directory that hosts and images have, so that a mount can show it in its own place.
+BELOW: Final = pathlib.Path("/srv")
+
 _READY_S: Final = 20.0
 _ACCEPT_MAX: Final = 4096
 #: Others may read and write in it: what keeps a guest out must not be its user.
@@ -41,9 +44,9 @@ class Canary:
 
     @classmethod
     @contextlib.contextmanager
-    def planted(cls) -> Iterator["Canary"]:
-        """Below /tmp; gone afterwards."""
-        made = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-canary-"))
+    def planted(cls, below: pathlib.Path = BELOW) -> Iterator["Canary"]:
+        """In a directory of its own; gone afterwards."""
+        made = pathlib.Path(tempfile.mkdtemp(prefix="opensafe-canary-", dir=below))
         try:
             made.chmod(_OPEN)
             yield cls(made)
@@ -168,7 +171,7 @@ class Marker:
 
 
 class UnixListener:
-    """A stream socket at a path, which everybody may connect to. accepted: how many did."""
+    """A stream socket for everybody, at a path or (behind a NUL) without one. accepted: how many connected."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -179,7 +182,8 @@ class UnixListener:
     async def open(self) -> AsyncIterator["UnixListener"]:
         """Listen."""
         async with await asyncio.start_unix_server(self._serve, str(self.path)) as server:
-            self.path.chmod(_OPEN)
+            if not str(self.path).startswith("\0"):
+                self.path.chmod(_OPEN)
             yield self
             server.close()
 

@@ -14,7 +14,6 @@ import msgspec
 from opensafe.errors import InvalidArgument
 
 _NOTHING: Final[Mapping[str, str]] = {}
-_SIZED: Final = "size="
 
 
 class Bind(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +31,8 @@ class Weakening(msgspec.Struct, frozen=True, kw_only=True):
     """What is changed; nothing, as it stands.
 
     binds: mounts of the host's. root: another root file system, taken as it is. root_writable: that other one, without
-    its overlay, so that what the guest writes there is written on the host. new_privileges: an execve may give them.
+    its overlay, so that what the guest writes there is written on the host. new_privileges: an execve may give them,
+    and file systems hold programs that do.
     capabilities: of PID 1, "CAP_…". environment: of PID 1 and of all programs. host_network: the host's own namespace
     and stack. unsized: memory file systems without a size. unlimited: a cgroup that limits nothing. unguarded: runsc
     without the filter around it. runsc: further options of its command line, of which the last holds.
@@ -78,8 +78,11 @@ class Weakening(msgspec.Struct, frozen=True, kw_only=True):
         if self.host_network:
             linux["namespaces"] = [one for one in linux["namespaces"] if one["type"] != "network"]
         root = {**spec["root"], **({"path": str(self.root)} if self.root else {}), "readonly": not self.root_writable}
-        mounts = [_unsized(mount) if self.unsized else mount for mount in spec["mounts"]]
-        mounts += [_mounted(bind) for bind in self.binds]
+        mounts = [*spec["mounts"], *map(_mounted, self.binds)]
+        if self.unsized:
+            mounts = [_without(mount, "size=") for mount in mounts]
+        if self.new_privileges:
+            mounts = [_without(mount, "nosuid") for mount in mounts]
         return {**spec, "root": root, "process": process, "linux": linux, "mounts": mounts}
 
     def command(self, argv: Sequence[str]) -> list[str]:
@@ -107,5 +110,5 @@ def _mounted(bind: Bind) -> dict[str, Any]:
     return {"destination": bind.destination, "type": "bind", "source": str(bind.source), "options": options}
 
 
-def _unsized(mount: dict[str, Any]) -> dict[str, Any]:
-    return {**mount, "options": [option for option in mount["options"] if not option.startswith(_SIZED)]}
+def _without(mount: dict[str, Any], start: str) -> dict[str, Any]:
+    return {**mount, "options": [option for option in mount["options"] if not option.startswith(start)]}

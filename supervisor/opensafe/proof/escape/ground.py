@@ -1,0 +1,244 @@
+"""What probes of a guest stand on: cells, and a daemon with the shipped policy. And the runs of one program there.
+
+A guest's program is tried four times: by a call that says what it is about, before everything as shipped; in a cell,
+where no policy judges, before the call filter; without that, before the sentry and the mounts; and as root of the guest
+with every capability, before those alone. Each of them finds its own scene on the host.
+"""
+
+import asyncio
+import contextlib
+import pathlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol, Self
+
+import msgspec
+
+from opensafe.client import CallResult, Client
+from opensafe.model.decision import Action
+from opensafe.model.outcome import OutcomeKind
+from opensafe.policy.manifest import CONFIG
+from opensafe.proof import private
+from opensafe.proof.signed import SignedBundles
+
+from . import guest, host
+from .cell import TEMPLATE, Cell, Cells, Output
+from .probe import Run
+from .trial import Attempt
+from .weakening import Weakening
+
+#: Of a guest's root, where the sentry and the mounts are all there is.
+ALL_CAPABILITIES: Final = tuple(
+    f"CAP_{name}"
+    for name in (
+        *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
+        *("NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE"),
+        *("SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD"),
+        *("LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND"),
+    )
+)
+
+_CALL_S: Final = 60.0
+_OPENED_BLOCKS: Final = 10_000
+_PYTHON: Final = "/usr/bin/python3"
+_POLICY, _FILTER, _USER = "policy", "call filter", "the guest's user"
+
+
+class Scene(Protocol):
+    """What one run finds on the host. facts: for its program, and by their names in small letters for its command."""
+
+    @property
+    def facts(self) -> Mapping[str, object]: ...
+
+    async def found(self, output: bytes) -> str:
+        """The breach, in words, from what the host holds and from what came out; "" where there is none."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What is tried. scene: opened for each run. program: Python, behind the prelude. command: the same, or its plain
+    form, as an agent would have it run; its {names} are facts. before: what is done in the cell first, as its root.
+    """
+
+    scene: Callable[[], AbstractAsyncContextManager[Scene]]
+    program: str
+    command: str
+    before: tuple[str, ...] = ()
+
+    def text(self, scene: Scene, mark: str) -> str:
+        """The program of one run."""
+        return guest.build(self.program, scene.facts, mark)
+
+
+class Ground:
+    """Cells, and a daemon with its client. daemon: None where only controls run."""
+
+    def __init__(self, cells: Cells, daemon: private.PrivateDaemon | None) -> None:
+        self.cells = cells
+        self.daemon = daemon
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, *, name: str, only_controls: bool = False) -> AsyncIterator[Self]:
+        """Both. The daemon has the shipped rules, but for how often one may be refused."""
+        async with contextlib.AsyncExitStack() as stack:
+            cells = await stack.enter_async_context(Cells.open())
+            if only_controls:
+                yield cls(cells, None)
+                return
+            path = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="opensafe-escape-")))
+            bundles = await asyncio.to_thread(patient, path)
+            yield cls(cells, await stack.enter_async_context(daemon(name, bundles)))
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[tuple[Client, str, str]]:
+        """A client of the daemon's, a session, and a sandbox in it that is gone afterwards."""
+        assert self.daemon is not None  # noqa: S101 - only a control has none
+        async with sandboxed(self.daemon) as opened:
+            yield opened
+
+
+def patient(directory: pathlib.Path) -> SignedBundles:
+    """The shipped bundle, with which a principal may be refused as often as a suite is."""
+    bundles = SignedBundles(directory, pathlib.Path(private.programs().bundle))
+    settings = msgspec.json.decode(bundles.members[CONFIG])
+    settings["ceilings"]["blocks_in_ten_minutes"] = _OPENED_BLOCKS
+    put(bundles, settings)
+    return bundles
+
+
+def put(bundles: SignedBundles, settings: dict[str, Any]) -> None:
+    """Let these be the settings of a daemon that starts next."""
+    content, _ = bundles.next({CONFIG: msgspec.json.encode(settings, order="sorted")})
+    bundles.put(content)
+
+
+@contextlib.asynccontextmanager
+async def daemon(
+    name: str, bundles: SignedBundles, *, source: pathlib.Path | None = None
+) -> AsyncIterator[private.PrivateDaemon]:
+    """A daemon of one's own. source: of the code that it is made of (mutants.py)."""
+    roles = {"default": ("developer",)}
+    made = private.PrivateDaemon(name, roles, bundle=bundles.place, key=bundles.public, source=source)
+    try:
+        await asyncio.to_thread(made.start)
+        yield made
+    finally:
+        await asyncio.to_thread(made.stop)
+        made.remove()
+
+
+@contextlib.asynccontextmanager
+async def sandboxed(of: private.PrivateDaemon) -> AsyncIterator[tuple[Client, str, str]]:
+    """A client, a session, and a sandbox in it that is gone afterwards."""
+    async with Client.connect(of.socket_of("default")) as client:
+        session = await client.create_session("escape")
+        try:
+            yield client, session, (await client.create_sandbox(session, TEMPLATE)).sandbox_id
+        finally:
+            await client.close_session(session)
+
+
+def attempts(row: Row) -> tuple[Attempt, ...]:
+    """As shipped, and with one layer after the other opened."""
+    return (
+        lambda on: _gated(on, row),
+        lambda on: _as_shipped(on, row, Cell.run, opened=(_POLICY,)),
+        lambda on: _as_shipped(on, row, Cell.unfiltered, opened=(_POLICY, _FILTER)),
+        lambda on: _as_shipped(on, row, None, opened=(_POLICY, _FILTER, _USER)),
+    )
+
+
+def weakened(row: Row, weaken: Callable[[Scene], Weakening], *, root: bool = False) -> Attempt:
+    """The control in a cell that is made worse. root: as root of the guest; else as the user, unfiltered."""
+    return lambda on: in_cell(on, row, weaken, root=root)
+
+
+async def in_cell(
+    on: Ground, row: Row, weaken: Callable[[Scene], Weakening], *, root: bool, opened: tuple[str, ...] = ()
+) -> Run:
+    """Once in a cell that is made worse, unfiltered. root: as root of the guest."""
+    async with row.scene() as scene, on.cells.cell(weaken(scene)) as cell:
+        return await _tried(cell, row, scene, None if root else Cell.unfiltered, opened)
+
+
+def bare(row: Row, *prefix: str) -> Attempt:
+    """The control on the host. prefix: what the program is started by, with {names} of facts."""
+
+    async def attempt(_: Ground) -> Run:
+        mark = host.nonce()
+        async with row.scene() as scene:
+            words = [word.format(**_small(scene)) for word in prefix]
+            output = await host.bare(row.text(scene, mark), prefix=words)
+            return await judged(scene, output, mark, filtered=False)
+
+    return attempt
+
+
+async def judged(
+    scene: Scene, output: bytes, mark: str, *, opened: Sequence[str] = (), filtered: bool, fault: str = ""
+) -> Run:
+    """A run of a built program, by what it left on the host."""
+    said = guest.told(output, mark, filtered=filtered)
+    return Run(
+        opened=tuple(opened),
+        began=said.began,
+        finished=said.finished,
+        found=await scene.found(output),
+        layer=said.layer,
+        hints=said.hints,
+        fault=fault if not said.began else "",
+    )
+
+
+async def _gated(on: Ground, row: Row) -> Run:
+    async with on.session() as (client, session, sandbox), row.scene() as scene:
+        command = row.command.format(**_small(scene))
+        async with asyncio.timeout(_CALL_S):
+            result = await client.run_call(session, sandbox, "probe", "Bash", {"command": command})
+        run = told(result)
+        return msgspec.structs.replace(run, found=await scene.found(result.stdout + result.stderr))
+
+
+def told(result: CallResult) -> Run:
+    """A call that was run through the daemon, before anybody has looked for a breach. It began where it was decided."""
+    verdict, outcome, output = result.verdict, result.outcome, result.stdout + result.stderr
+    if verdict.action is not Action.ALLOW:
+        rules = ", ".join(dict.fromkeys(rule.id for rule in verdict.deciding()))
+        layer = f"policy: {verdict.action} by {rules} (decision {verdict.decision_id})"
+    elif outcome.kind is OutcomeKind.VIOLATION:
+        layer = f"monitor: {outcome.detail}"
+    else:
+        layer = guest.in_words(output) or "nothing there to try it on"
+    return Run(
+        began=bool(verdict.decision_id),
+        finished=outcome.kind is not OutcomeKind.LOST,
+        layer=layer,
+        hints=tuple(output.decode(errors="replace").splitlines()[:20]),
+    )
+
+
+_How = Callable[..., Awaitable[Output]]
+
+
+async def _as_shipped(on: Ground, row: Row, how: _How | None, *, opened: tuple[str, ...]) -> Run:
+    async with row.scene() as scene, on.cells.cell() as cell:
+        return await _tried(cell, row, scene, how, opened)
+
+
+async def _tried(cell: Cell, row: Row, scene: Scene, how: _How | None, opened: tuple[str, ...]) -> Run:
+    mark = host.nonce()
+    if row.before:
+        await cell.raw(*row.before, capabilities=ALL_CAPABILITIES)
+    text = row.text(scene, mark)
+    if how is None:
+        done = await cell.raw(_PYTHON, "-I", "-c", text, capabilities=ALL_CAPABILITIES)
+    else:
+        done = await how(cell, cell.launch(_PYTHON, "-I", "-c", text))
+    return await judged(
+        scene, done.stdout + done.stderr, mark, opened=opened, filtered=how is Cell.run, fault=done.fault
+    )
+
+
+def _small(scene: Scene) -> dict[str, str]:
+    return {name.lower(): str(value) for name, value in scene.facts.items()}
