@@ -11,7 +11,7 @@ import pathlib
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -42,6 +42,7 @@ ALL_CAPABILITIES: Final = tuple(
 _CALL_S: Final = 60.0
 _OPENED_BLOCKS: Final = 10_000
 _PYTHON: Final = "/usr/bin/python3"
+_Kept = TypeVar("_Kept")
 _POLICY, _FILTER, _USER = "policy", "call filter", "the guest's user"
 
 
@@ -73,9 +74,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Ground:
     """Cells, and a daemon with its client. daemon: None where only controls run."""
 
-    def __init__(self, cells: Cells, daemon: private.PrivateDaemon | None) -> None:
+    def __init__(self, cells: Cells, daemon: private.PrivateDaemon | None, stack: contextlib.AsyncExitStack) -> None:
         self.cells = cells
         self.daemon = daemon
+        self._stack = stack
+        self._kept: dict[str, asyncio.Task[Any]] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -84,11 +87,18 @@ class Ground:
         async with contextlib.AsyncExitStack() as stack:
             cells = await stack.enter_async_context(Cells.open())
             if only_controls:
-                yield cls(cells, None)
+                yield cls(cells, None, stack)
                 return
             path = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="opensafe-escape-")))
             bundles = await asyncio.to_thread(patient, path)
-            yield cls(cells, await stack.enter_async_context(daemon(name, bundles)))
+            yield cls(cells, await stack.enter_async_context(daemon(name, bundles)), stack)
+
+    async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[_Kept]]) -> _Kept:
+        """What several probes stand on and not all: made when first asked for, and gone with the ground."""
+        if name not in self._kept:
+            self._kept[name] = asyncio.create_task(self._stack.enter_async_context(make()), name=name)
+        made: _Kept = await asyncio.shield(self._kept[name])
+        return made
 
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[tuple[Client, str, str]]:
@@ -98,19 +108,15 @@ class Ground:
             yield opened
 
 
-def patient(directory: pathlib.Path) -> SignedBundles:
-    """The shipped bundle, with which a principal may be refused as often as a suite is."""
+def patient(directory: pathlib.Path, change: Callable[[dict[str, Any]], None] = lambda _: None) -> SignedBundles:
+    """The shipped bundle, with which one may be refused as often as a suite is. change: of more of its settings."""
     bundles = SignedBundles(directory, pathlib.Path(private.programs().bundle))
     settings = msgspec.json.decode(bundles.members[CONFIG])
     settings["ceilings"]["blocks_in_ten_minutes"] = _OPENED_BLOCKS
-    put(bundles, settings)
-    return bundles
-
-
-def put(bundles: SignedBundles, settings: dict[str, Any]) -> None:
-    """Let these be the settings of a daemon that starts next."""
+    change(settings)
     content, _ = bundles.next({CONFIG: msgspec.json.encode(settings, order="sorted")})
     bundles.put(content)
+    return bundles
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ _SOCKETS = Row(
     scene=scenes.sockets,
     command="curl -s --unix-socket /var/run/docker.sock http://x/; curl -s --unix-socket {directory}/docker.sock http://x/",
     program="""
-KNOWN = "docker.sock containerd/containerd.sock crio/crio.sock podman/podman.sock dbus/system_bus_socket systemd/private"
+KNOWN = "docker.sock containerd/containerd.sock crio/crio.sock podman/podman.sock dbus/system_bus_socket"
 NAMES = "docker.sock containerd.sock crio.sock podman.sock system_bus_socket opensafe.sock"
 def knock(path):
     with socket.socket(socket.AF_UNIX) as peer:
@@ -67,7 +67,7 @@ for number in list(range(3, 24)) + more:
 class _Leaked(scenes.Planted):
     async def found(self, output: bytes) -> str:
         more = b"descriptors beyond the streams: [" in output and b"descriptors beyond the streams: []" not in output
-        return "the program has more descriptors than its streams" if more else self.canary.read_in(output)
+        return self.canary.read_in(output) or ("the program has more descriptors than its streams" if more else "")
 
 
 @contextlib.asynccontextmanager
@@ -167,7 +167,7 @@ async def _two_sessions(on: Ground) -> Run:
         name = scene.facts["NAME"]
         leave = f"echo {scene.left} > /workspace/{name}; echo {scene.left} > /tmp/{name}; cat /workspace/{name}"
         left = await one.run_call(session, sandbox, "leave", "Bash", {"command": leave})
-        look = f"cat /workspace/{name} /tmp/{name} /dev/shm/{name}"
+        look = f"cat /workspace/{name} /tmp/{name}; find / -name '{name}'"
         run = told(await two.run_call(other, second, "look", "Bash", {"command": look}))
         began = run.began and scene.left.encode() in left.stdout
         return msgspec.structs.replace(run, began=began, found=await scene.found("\n".join(run.hints).encode()))
