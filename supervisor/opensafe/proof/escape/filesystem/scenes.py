@@ -235,12 +235,12 @@ async def silent() -> AsyncIterator[Scene]:
     yield Silent()
 
 
-async def command(*argv: str) -> str:
-    """What a command of the host's says. Raises OSError with what the command says."""
+async def command(*argv: str, ended: bool = False) -> str:
+    """What a command of the host's says. ended: however it ends. Raises OSError with what it says where it fails."""
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
     )
     stdout, stderr = await process.communicate()
-    if process.returncode:
+    if process.returncode and not ended:
         raise OSError(process.returncode, f"{' '.join(argv)}: {stderr.decode().strip()}")
-    return stdout.decode()
+    return (stdout + stderr).decode() if ended else stdout.decode()

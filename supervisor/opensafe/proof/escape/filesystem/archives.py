@@ -1,0 +1,164 @@
+"""Archives that write outside of where they are unpacked: on the host by the client, in the guest by the file API."""
+
+import io
+import os
+import pathlib
+import sys
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from opensafe.errors import OpenSafeError
+from opensafe.proof import mutants
+from opensafe.proof.escape import host
+from opensafe.proof.escape.ground import Ground
+from opensafe.proof.escape.probe import Boundary, Run, Severity
+from opensafe.proof.escape.trial import Trial
+from opensafe.proof.mutants import Mutant
+
+from .scenes import command
+
+_PLAIN: Final = Mutant(
+    id="trees-plain-extract",
+    file="client/trees.py",
+    old="                    unpacking.member(tar, member)\n",
+    new="                    tar.extract(member, target)\n",
+)
+_ESCAPED: Final = "escaped"
+_IN: Final = "/workspace/in"
+
+
+def _file(name: str, **more: object) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size = len(_ESCAPED)
+    for field, value in more.items():
+        setattr(info, field, value)
+    return info
+
+
+def _link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def _node(name: str, kind: bytes) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.devmajor, info.devminor = kind, 1, 3
+    return info
+
+
+def _kinds(outside: str) -> Mapping[str, tuple[tarfile.TarInfo, ...]]:
+    """Members by what they try. outside: the directory above the one that is unpacked into."""
+    out = f"{outside}/{_ESCAPED}"
+    directory = tarfile.TarInfo("d")
+    directory.type = tarfile.DIRTYPE
+    return {
+        "..": (_file(f"../{_ESCAPED}"),),
+        ".. within": (_file(f"a/b/../../../{_ESCAPED}"),),
+        "absolute": (_file(out),),
+        "pax path": (_file("plain", pax_headers={"path": f"../{_ESCAPED}"}),),
+        "link, then file": (_link("l", ".."), _file(f"l/{_ESCAPED}")),
+        "absolute link": (_link("l", outside), _file(f"l/{_ESCAPED}")),
+        "chain of links": (_link("a", "."), _link("a/b", ".."), _file(f"a/b/{_ESCAPED}")),
+        "link in a file's place": (_link("f", f"../{_ESCAPED}"), _file("f")),
+        "duplicate": (directory, _link("d", ".."), _file(f"d/{_ESCAPED}")),
+        "hard link": (_link("h", "../canary", tarfile.LNKTYPE), _file("h")),
+        "hard link through a link": (_link("l", ".."), _link("h", "l/canary", tarfile.LNKTYPE), _file("h")),
+        "device": (_node("zero", tarfile.CHRTYPE),),
+        "pipe": (_node("pipe", tarfile.FIFOTYPE),),
+    }
+
+
+def _archive(members: tuple[tarfile.TarInfo, ...]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member in members:
+            tar.addfile(member, io.BytesIO(_ESCAPED.encode()) if member.isreg() else None)
+    return packed.getvalue()
+
+
+def unpacked(archive: pathlib.Path, target: pathlib.Path, source: pathlib.Path | None) -> list[str]:
+    """The command that unpacks, from this package or from a changed copy."""
+    prefix = ["env", f"PYTHONPATH={source}"] if source is not None else []
+    return [*prefix, sys.executable, "-m", f"{__package__}.unpacking", str(archive), str(target)]
+
+
+async def _on_the_host(source: pathlib.Path | None) -> Run:
+    """Each archive into a directory of its own, beside a canary."""
+    hints, found = [], []
+    for kind in _kinds(""):
+        with host.Canary.planted() as canary, tempfile.NamedTemporaryFile() as file:
+            file.write(_archive(_kinds(str(canary.directory))[kind]))
+            file.flush()
+            target = canary.directory / "target"
+            said = await command(*unpacked(pathlib.Path(file.name), target, source), ended=True)
+            special = list(_special(target))
+            await command("rm", "-rf", str(target))
+            hints.append(f"{kind}: {' '.join(said.split()[-12:]) or 'unpacked'}")
+            if what := canary.changed() or (f"it made {special[0]}" if special else ""):
+                found.append(f"{kind}: {what}")
+    return Run(
+        began=True,
+        finished=True,
+        found="; ".join(found),
+        layer="client: each name is opened from the target, no link followed",
+        hints=tuple(hints),
+    )
+
+
+def _special(target: pathlib.Path) -> Iterator[str]:
+    for directory, _, files in os.walk(target):
+        for path in (pathlib.Path(directory, name) for name in files):
+            if not path.is_symlink() and not path.is_file():
+                yield path.name
+
+
+async def _by_the_client(_: Ground) -> Run:
+    return msgspec.structs.replace(await _on_the_host(None), opened=("policy", "file helper"))
+
+
+async def _plainly(_: Ground) -> Run:
+    with mutants.planted(_PLAIN) as source:
+        return await _on_the_host(source)
+
+
+async def _in_the_guest(on: Ground) -> Run:
+    """Upload each; what stands outside the directory afterwards is looked for by another program of the guest's."""
+    async with on.session() as (client, session, sandbox):
+        files, hints = client.files(session, sandbox), []
+        await files.write("/workspace/canary", b"as it was")
+        for number, (kind, members) in enumerate(_kinds("/workspace").items()):
+            try:
+                left = await files.upload(f"{_IN}/{number}/target", _once(_archive(members)))
+                hints.append(f"{kind}: {', '.join(item.reason for item in left.items) or 'unpacked'}")
+            except OpenSafeError as error:
+                hints.append(f"{kind}: {error.reason}")
+        look = f"find /workspace /tmp -name {_ESCAPED} -not -path '*/target/*'; find {_IN} -type c -o -type p"
+        look += "; cat /workspace/canary; echo; echo looked"
+        done = await client.run_call(session, sandbox, "look", "Bash", {"command": look})
+        lines = done.stdout.decode().splitlines()
+        return Run(
+            began=True,
+            finished=lines[-1:] == ["looked"],
+            found="" if lines[:-1] == ["as it was"] else f"outside of it: {lines[0]}",
+            layer="file helper: BAD_ARCHIVE; links and devices left out",
+            hints=tuple(hints),
+        )
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+FS_11 = Trial(
+    id="FS-11", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
+    title="archives with .., absolute names, links before files, hard links, devices, duplicate names",
+    attacks=("T1027", "T1565.001"), benchmark=("kubectl cp directory traversal",),
+    breach="a file outside the directory that was unpacked into, or a device in it",
+    control=f"mut {_PLAIN.id}: the client extracts as it comes",
+    attempts=(_in_the_guest, _by_the_client), weak=_plainly,
+)  # fmt: skip

@@ -1,0 +1,109 @@
+"""Images whose root is another one than their own: a link to the host's root, or the host's root itself."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from opensafe.image import manifest
+from opensafe.proof import mutants, private
+from opensafe.proof.escape import host
+from opensafe.proof.escape.ground import Ground
+from opensafe.proof.escape.probe import Boundary, Run, Severity
+from opensafe.proof.escape.trial import Trial
+from opensafe.proof.mutants import Mutant
+
+from .scenes import command, image_root, spare_root
+
+_FILE: Final = "warden/sandbox/image.py"
+_UNCHECKED: Final = (
+    Mutant(id="image-link", file=_FILE, old="path.lstat().st_mode", new="path.stat().st_mode"),
+    Mutant(id="image-host-root", file=_FILE, old='if os.path.samefile(rootfs, "/"):', new="if not rootfs:"),
+    Mutant(
+        id="image-another-tree",
+        file=_FILE,
+        old="if manifest.stat_digest(found.rootfs) != manifest.read(self._directory / template).stat:",
+        new="if not found:",
+    ),
+)
+_TEMPLATE: Final = "evil"
+_HOST: Final = pathlib.Path("/")
+
+
+@contextlib.asynccontextmanager
+async def _image(target: pathlib.Path, how: str) -> AsyncIterator[pathlib.Path]:
+    """A directory of images with one that is really `target`. how: what leads there, a link or a mount."""
+    with tempfile.TemporaryDirectory(prefix="opensafe-images-") as made:
+        place = f"{made}/{_TEMPLATE if how != 'image' else 'elsewhere'}"
+        os.mkdir(place)
+        shutil.copy(image_root().parent / manifest.FILE, place)
+        if how == "mount":
+            os.mkdir(f"{place}/rootfs")
+            await command("mount", "--bind", str(target), f"{place}/rootfs")
+        else:
+            os.symlink(target, f"{place}/rootfs")
+        if how == "image":
+            os.symlink(place, f"{made}/{_TEMPLATE}")
+        try:
+            yield pathlib.Path(made)
+        finally:
+            if how == "mount":
+                await command("umount", f"{place}/rootfs")
+
+
+async def _started(target: pathlib.Path, how: str, source: pathlib.Path | None) -> Run:
+    with host.Canary.planted(target / host.BELOW.relative_to("/")) as canary:
+        async with _image(target, how) as images:
+            paths = msgspec.structs.replace(private.programs(), images=str(images))
+            seen = str(_HOST / canary.file.relative_to(target))
+            prefix = ["env", f"PYTHONPATH={source}"] if source is not None else []
+            module = f"{__package__}.starting"
+            said = await command(
+                *prefix, sys.executable, "-m", module, msgspec.json.encode(paths).decode(), _TEMPLATE, seen
+            )
+        return Run(
+            began=said.startswith(("refused", "started")),
+            finished=True,
+            found=canary.read_in(said),
+            layer=f"warden: {said.strip()}",
+            hints=(f"{how}: {said.strip()}",),
+        )
+
+
+def _all(runs: list[Run]) -> Run:
+    return Run(
+        began=all(run.began for run in runs),
+        finished=True,
+        found="; ".join(run.found for run in runs if run.found),
+        layer="warden: an image whose root is a link, or the host's, is refused",
+        hints=tuple(hint for run in runs for hint in run.hints),
+    )
+
+
+async def _shipped(_: Ground) -> Run:
+    async with spare_root() as other:
+        runs = [await _started(_HOST, how, None) for how in ("rootfs", "image", "mount")]
+        return _all([*runs, await _started(other.tree, "rootfs", None)])
+
+
+async def _unchecked(_: Ground) -> Run:
+    """With a copy of the image in the host's place, in which a sandbox may do what starting one does to a root."""
+    with mutants.planted(*_UNCHECKED) as source:
+        async with spare_root() as other:
+            return await _started(other.tree, "rootfs", source)
+
+
+FS_25 = Trial(
+    id="FS-25", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
+    title="an image whose root is a link to the host's root, or the host's root itself",
+    attacks=("T1611", "T1525"),
+    breach="the guest reads a file that only the other root has",
+    control="mut image-link, image-host-root, image-another-tree: no check before the start",
+    attempts=(_shipped,), weak=_unchecked,
+)  # fmt: skip
