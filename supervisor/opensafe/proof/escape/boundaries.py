@@ -12,6 +12,7 @@ from .probe import Boundary, Probe, Result
 #: Module of each one's probes, a sequence PROBES; and the module whose `run` runs them.
 _MODULES: Final[Mapping[Boundary, tuple[str, str]]] = {
     Boundary.FILESYSTEM: ("filesystem.probes", "filesystem.running"),
+    Boundary.PROCESS: ("process.probes", "process.running"),
     Boundary.NETWORK: ("network.probes", "network.running"),
 }
 

@@ -19,6 +19,8 @@ _PRELUDE: Final = '''
 import ctypes, errno, os, signal, socket, stat, struct, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.shmat.restype = libc.mmap.restype = ctypes.c_void_p
+#: What goes through whatever it finds does so in a guest alone: the host has more than what was planted.
+GUEST = os.path.isdir("/.opensafe")
 
 def show(data):
     """What was got, for the host to see."""
@@ -70,7 +72,7 @@ def names(path):
         return []
 
 def pids():
-    return [int(name) for name in names("/proc") if name.isdigit()]
+    return [int(name) for name in names("/proc") if name.isdigit()] if GUEST else []
 
 def walk(*roots, most=20000):
     """Paths below these, but not below /proc and /sys."""

@@ -13,7 +13,6 @@ import secrets
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
@@ -21,6 +20,8 @@ from typing import Final
 #: Where canaries are planted: a directory that hosts and images have, so that a mount can show it in its own place.
 BELOW: Final = pathlib.Path("/srv")
 
+#: Where hosts and images have it.
+_PYTHON: Final = "/usr/bin/python3"
 _READY_S: Final = 20.0
 _ACCEPT_MAX: Final = 4096
 #: Others may read and write in it: what keeps a guest out must not be its user.
@@ -127,17 +128,16 @@ class Marker:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, uid: int = 0, prefix: Sequence[str] = ()) -> AsyncIterator["Marker"]:
-        """Start one as a user. prefix: words before its command line, as of unshare."""
+    async def running(cls, *prefix: str) -> AsyncIterator["Marker"]:
+        """Start one. prefix: words before its command line, as of unshare or setpriv, which must become it."""
         name, nonces = f"marker-{secrets.token_hex(6)}", (nonce(), nonce())
         process = await asyncio.create_subprocess_exec(
             *prefix,
-            *(sys.executable, "-I", "-c", _MARKER, name),
+            *(_PYTHON, "-I", "-c", _MARKER, name),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={"MARKER": nonces[1]},
             cwd="/",
-            user=uid,
         )
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
         try:
@@ -195,6 +195,17 @@ class UnixListener:
         writer.close()
 
 
+async def command(*argv: str, ended: bool = False) -> str:
+    """What a command of the host's says. ended: however it ends. Raises OSError with what it says where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
+    )
+    stdout, stderr = await process.communicate()
+    if process.returncode and not ended:
+        raise OSError(process.returncode, f"{' '.join(argv)}: {stderr.decode().strip()}")
+    return (stdout + stderr).decode() if ended else stdout.decode()
+
+
 async def bare(
     program: str, *words: str, prefix: Sequence[str] = (), env: Mapping[str, str] | None = None, deadline_s: float = 60
 ) -> bytes:
@@ -204,7 +215,7 @@ async def bare(
     """
     process = await asyncio.create_subprocess_exec(
         *prefix,
-        *("/usr/bin/python3", "-I", "-c", program, *words),
+        *(_PYTHON, "-I", "-c", program, *words),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

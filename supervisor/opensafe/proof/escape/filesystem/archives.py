@@ -1,11 +1,12 @@
 """Archives that write outside of where they are unpacked: on the host by the client, in the guest by the file API."""
 
+import contextlib
 import io
 import os
 import pathlib
+import shutil
 import sys
 import tarfile
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
@@ -18,8 +19,6 @@ from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import Mutant
-
-from .scenes import command
 
 _PLAIN: Final = Mutant(
     id="trees-plain-extract",
@@ -81,33 +80,37 @@ def _archive(members: tuple[tarfile.TarInfo, ...]) -> bytes:
     return packed.getvalue()
 
 
-def unpacked(archive: pathlib.Path, target: pathlib.Path, source: pathlib.Path | None) -> list[str]:
-    """The command that unpacks, from this package or from a changed copy."""
+def unpacking(source: pathlib.Path | None, *directories: pathlib.Path) -> list[str]:
+    """The command that unpacks `tar` into `target` in each, by this package or by a changed copy."""
     prefix = ["env", f"PYTHONPATH={source}"] if source is not None else []
-    return [*prefix, sys.executable, "-m", f"{__package__}.unpacking", str(archive), str(target)]
+    return [*prefix, sys.executable, "-m", f"{__package__}.unpacking", *map(str, directories)]
 
 
 async def _on_the_host(source: pathlib.Path | None) -> Run:
     """Each archive into a directory of its own, beside a canary."""
-    hints, found = [], []
-    for kind in _kinds(""):
-        with host.Canary.planted() as canary, tempfile.NamedTemporaryFile() as file:
-            file.write(_archive(_kinds(str(canary.directory))[kind]))
-            file.flush()
-            target = canary.directory / "target"
-            said = await command(*unpacked(pathlib.Path(file.name), target, source), ended=True)
-            special = list(_special(target))
-            await command("rm", "-rf", str(target))
-            hints.append(f"{kind}: {' '.join(said.split()[-12:]) or 'unpacked'}")
-            if what := canary.changed() or (f"it made {special[0]}" if special else ""):
-                found.append(f"{kind}: {what}")
+    kinds = list(_kinds(""))
+    with contextlib.ExitStack() as stack:
+        canaries = [stack.enter_context(host.Canary.planted()) for _ in kinds]
+        directories = [canary.directory for canary in canaries]
+        for kind, directory in zip(kinds, directories, strict=True):
+            (directory / "tar").write_bytes(_archive(_kinds(str(directory))[kind]))
+        said = (await host.command(*unpacking(source, *directories))).splitlines()
+        found = [what for kind, canary in zip(kinds, canaries, strict=True) if (what := _outside(kind, canary))]
     return Run(
-        began=True,
+        began=len(said) == len(kinds),
         finished=True,
         found="; ".join(found),
         layer="client: each name is opened from the target, no link followed",
-        hints=tuple(hints),
+        hints=tuple(f"{kind}: {line}" for kind, line in zip(kinds, said, strict=True)),
     )
+
+
+def _outside(kind: str, canary: host.Canary) -> str:
+    special = next(_special(canary.directory / "target"), "")
+    shutil.rmtree(canary.directory / "target", ignore_errors=True)
+    (canary.directory / "tar").unlink()
+    what = canary.changed() or (f"it made {special}" if special else "")
+    return f"{kind}: {what}" if what else ""
 
 
 def _special(target: pathlib.Path) -> Iterator[str]:

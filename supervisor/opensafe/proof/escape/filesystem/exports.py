@@ -16,8 +16,7 @@ from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import Mutant
 
-from .archives import unpacked
-from .scenes import command
+from .archives import unpacking
 
 _TREE: Final = "/workspace/tree"
 _UNCHECKED: Final = (
@@ -97,7 +96,7 @@ exit 0
 
 
 async def _looked_at(canary: host.Canary, tree: pathlib.Path, layer: str) -> Run:
-    await command("sh", "-c", _LOOK_AT_IT.format(tree=tree))
+    await host.command("sh", "-c", _LOOK_AT_IT.format(tree=tree))
     there, ran = _names(tree), [name for name in _names(canary.directory) if name != canary.file.name]
     return Run(
         began="file.txt" in there,
@@ -132,12 +131,11 @@ async def _exported(on: Ground) -> Run:
 
 async def _unpacked(source: pathlib.Path | None) -> Run:
     with host.Canary.planted() as canary, tempfile.TemporaryDirectory() as made:
-        before, tree = pathlib.Path(made, "before"), pathlib.Path(made, "tree")
+        before, tree = pathlib.Path(made, "before"), pathlib.Path(made, "target")
         await host.bare(_planting(canary, str(before)), env={"PATH": os.environ["PATH"], "HOME": made})
-        with tarfile.open(pathlib.Path(made, "tar"), "w") as tar:
+        with tarfile.open(f"{made}/tar", "w") as tar:
             tar.add(before, ".")
-        await command("rm", "-rf", str(before))
-        said = await command(*unpacked(pathlib.Path(made, "tar"), tree, source))
+        said = await host.command(*unpacking(source, pathlib.Path(made)))
         return await _looked_at(canary, tree, f"client: {said.count('auto-run')} names left out")
 
 

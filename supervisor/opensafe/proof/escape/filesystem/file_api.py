@@ -46,7 +46,7 @@ _PREFIX: Final = Mutant(
 MUTANTS: Final = (_FROM_THE_TOP, _RAW, _PREFIX)
 
 #: How often a file is written while the directory on its way is another one each time.
-_WRITES: Final = 120
+_WRITES: Final = 60
 #: What says that the policy allowed it and no root was granted for it.
 _NO_ROOT: Final = "no granted root holds"
 _GRANTS: Final = ("read", "write", "list", "files")

@@ -19,7 +19,7 @@ from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import Mutant
 
-from .scenes import command, image_root, spare_root
+from .scenes import image_root, spare_root
 
 _FILE: Final = "warden/sandbox/image.py"
 _UNCHECKED: Final = (
@@ -45,7 +45,7 @@ async def _image(target: pathlib.Path, how: str) -> AsyncIterator[pathlib.Path]:
         shutil.copy(image_root().parent / manifest.FILE, place)
         if how == "mount":
             os.mkdir(f"{place}/rootfs")
-            await command("mount", "--bind", str(target), f"{place}/rootfs")
+            await host.command("mount", "--bind", str(target), f"{place}/rootfs")
         else:
             os.symlink(target, f"{place}/rootfs")
         if how == "image":
@@ -54,7 +54,7 @@ async def _image(target: pathlib.Path, how: str) -> AsyncIterator[pathlib.Path]:
             yield pathlib.Path(made)
         finally:
             if how == "mount":
-                await command("umount", f"{place}/rootfs")
+                await host.command("umount", f"{place}/rootfs")
 
 
 async def _started(target: pathlib.Path, how: str, source: pathlib.Path | None) -> Run:
@@ -64,7 +64,7 @@ async def _started(target: pathlib.Path, how: str, source: pathlib.Path | None) 
             seen = str(_HOST / canary.file.relative_to(target))
             prefix = ["env", f"PYTHONPATH={source}"] if source is not None else []
             module = f"{__package__}.starting"
-            said = await command(
+            said = await host.command(
                 *prefix, sys.executable, "-m", module, msgspec.json.encode(paths).decode(), _TEMPLATE, seen
             )
         return Run(

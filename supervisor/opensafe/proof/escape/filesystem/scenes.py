@@ -1,13 +1,11 @@
 """What the file system's probes find on the host: each holds a nonce or is watched, and is gone after the run."""
 
-import asyncio
 import contextlib
 import ctypes
 import os
 import pathlib
 import stat
 import struct
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -106,11 +104,11 @@ async def spare_root() -> AsyncIterator[Root]:
         for name in ("upper", "work", "merged"):
             os.mkdir(f"{made}/{name}")
         options += f",upperdir={made}/upper,workdir={made}/work"
-        await command("mount", "-t", "overlay", "overlay", "-o", options, f"{made}/merged")
+        await host.command("mount", "-t", "overlay", "overlay", "-o", options, f"{made}/merged")
         try:
             yield Root(pathlib.Path(made, "merged"))
         finally:
-            await command("umount", f"{made}/merged")
+            await host.command("umount", f"{made}/merged")
 
 
 class Sockets(Planted):
@@ -121,7 +119,6 @@ class Sockets(Planted):
         self._listeners = listeners
 
     async def found(self, output: bytes) -> str:  # noqa: ARG002 - that it was accepted is known here
-        await asyncio.sleep(0)  # what was accepted meanwhile is served first
         accepted = [listener.path for listener in self._listeners if listener.accepted]
         return f"the host's listener {accepted[0]} accepted" if accepted else ""
 
@@ -189,11 +186,11 @@ async def disk() -> AsyncIterator[Disk]:
         file.write(nonce.encode())
         file.truncate(_DISK_BYTES)
         file.flush()
-        loop = (await command("losetup", "--find", "--show", file.name)).strip()
+        loop = (await host.command("losetup", "--find", "--show", file.name)).strip()
         try:
             yield Disk(nonce, os.stat(loop).st_rdev)
         finally:
-            await command("losetup", "--detach", loop)
+            await host.command("losetup", "--detach", loop)
 
 
 class Secrets:
@@ -233,14 +230,3 @@ class Silent:
 async def silent() -> AsyncIterator[Scene]:
     """See Silent."""
     yield Silent()
-
-
-async def command(*argv: str, ended: bool = False) -> str:
-    """What a command of the host's says. ended: however it ends. Raises OSError with what it says where it fails."""
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
-    )
-    stdout, stderr = await process.communicate()
-    if process.returncode and not ended:
-        raise OSError(process.returncode, f"{' '.join(argv)}: {stderr.decode().strip()}")
-    return (stdout + stderr).decode() if ended else stdout.decode()

@@ -1,0 +1,1 @@
+"""The boundary between a guest's processes and the host's."""
