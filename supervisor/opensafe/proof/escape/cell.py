@@ -6,12 +6,11 @@ sentry and the mounts; unfiltered, before the last two; raw, as the guest's root
 
 import asyncio
 import contextlib
-import io
 import os
 import pathlib
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, Self
 
 import msgspec
@@ -38,6 +37,7 @@ from opensafe.warden.sandbox.runsc import Runsc
 from opensafe.warden.sandbox.sandbox import Sandbox
 from opensafe.warden.sandbox.state import State
 
+from .streams import Streams
 from .weakening import AS_SHIPPED, Weakening
 
 TEMPLATE: Final = "base"
@@ -46,9 +46,6 @@ PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PRIVATE: Final = 0o700
 _CELLS_MAX: Final = 64
 _PROGRAMS_MAX: Final = 64
-_OUTPUT_MAX: Final = 8 << 20
-#: What a pipe holds, and so what can be written to one before anybody reads.
-_PIPE_BYTES: Final = 1 << 16
 _DEADLINE_S: Final = 60.0
 _NOTHING: Final[Mapping[str, str]] = {}
 _NO_DESCRIPTORS: Final[Mapping[int, int]] = {}
@@ -124,7 +121,7 @@ class Cell:
 
     async def run(self, launch: Launch, stdin: bytes = b"", deadline_s: float = _DEADLINE_S) -> Output:
         """As a call is run, under the launch's profile. Past the deadline its tree is killed: TimeoutError."""
-        with _Streams.open(stdin) as streams:
+        with Streams.open(stdin) as streams:
             with self._programs.reserved(launch):
                 await self._programs.start(launch, *streams.passed)
             streams.given()
@@ -138,7 +135,7 @@ class Cell:
 
     async def unfiltered(self, launch: Launch, stdin: bytes = b"", deadline_s: float = _DEADLINE_S) -> Output:
         """By the same runner as the same user, without a filter."""
-        with _Streams.open(stdin) as streams:
+        with Streams.open(stdin) as streams:
             report, report_end = os.pipe2(os.O_CLOEXEC)
             try:
                 program = runner.guest_program(
@@ -166,7 +163,7 @@ class Cell:
 
         descriptors: by their numbers in the guest, beside or in the place of the streams.
         """
-        with _Streams.open(stdin) as streams:
+        with Streams.open(stdin) as streams:
             program = GuestProgram(
                 argv=argv,
                 env=tuple(f"{name}={value}" for name, value in {"PATH": PATH, **env}.items()),
@@ -188,7 +185,7 @@ class Cell:
         await self._programs.close()
 
     async def _collect(
-        self, driver: ControlDriver | Runsc, program: GuestProgram, streams: "_Streams", deadline_s: float
+        self, driver: ControlDriver | Runsc, program: GuestProgram, streams: "Streams", deadline_s: float
     ) -> Output:
         execution: Execution = await driver.execute(self.sandbox.container, program)
         streams.given()
@@ -291,71 +288,6 @@ class _WeakLifecycle(Lifecycle):
         super()._write_bundle(sandbox, used)
         config = self._layout.bundle(sandbox.sandbox_id) / "config.json"
         config.write_bytes(msgspec.json.encode(self._weakening.applied(msgspec.json.decode(config.read_bytes()))))
-
-
-class _Streams:
-    """A program's three streams. passed: the ends that go to it."""
-
-    def __init__(self, stdin: int) -> None:
-        out, out_end = os.pipe2(os.O_CLOEXEC)
-        err, err_end = os.pipe2(os.O_CLOEXEC)
-        self.passed = (stdin, out_end, err_end)
-        self._theirs = list(self.passed)
-        self._ours = [out, err]
-
-    @classmethod
-    @contextlib.contextmanager
-    def open(cls, stdin: bytes) -> Iterator[Self]:
-        """Those of a program that reads this."""
-        streams = cls(_holding(stdin))
-        try:
-            yield streams
-        finally:
-            streams.given()
-            _close(streams._ours)
-
-    def given(self) -> None:
-        """The program has its own: the end of the file comes when it has ended."""
-        _close(self._theirs)
-
-    async def output(self) -> tuple[bytes, bytes]:
-        """What was written until all that hold the streams have ended; what exceeds the cap is read and dropped."""
-        out, err = (os.fdopen(end, "rb", buffering=0) for end in self._ours)
-        self._ours.clear()
-        stdout, stderr = await asyncio.gather(_read(out), _read(err))
-        return stdout, stderr
-
-
-def _close(descriptors: list[int]) -> None:
-    while descriptors:
-        os.close(descriptors.pop())
-
-
-def _holding(content: bytes) -> int:
-    """A descriptor from which this is read, and then nothing: a pipe where it fits into one."""
-    if len(content) > _PIPE_BYTES:
-        held = os.memfd_create("stdin", os.MFD_CLOEXEC)
-        with os.fdopen(os.dup(held), "wb") as file:
-            file.write(content)
-        os.lseek(held, 0, os.SEEK_SET)
-        return held
-    read, write = os.pipe2(os.O_CLOEXEC)
-    with os.fdopen(write, "wb") as file:
-        file.write(content)
-    return read
-
-
-async def _read(file: io.FileIO) -> bytes:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    kept = bytearray()
-    try:
-        while chunk := await reader.read(_PIPE_BYTES):
-            kept += chunk[: max(0, _OUTPUT_MAX - len(kept))]
-    finally:
-        transport.close()
-    return bytes(kept)
 
 
 def _lift(cgroup: Cgroup) -> None:

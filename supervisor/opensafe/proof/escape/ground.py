@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 import msgspec
 
 from opensafe.client import CallResult, Client
+from opensafe.errors import DriverError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from opensafe.policy.manifest import CONFIG
@@ -38,6 +39,9 @@ ALL_CAPABILITIES: Final = tuple(
         *("LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND"),
     )
 )
+
+#: What a program that prepares a cell says at its end.
+READY: Final = "ready"
 
 _CALL_S: Final = 60.0
 _OPENED_BLOCKS: Final = 10_000
@@ -235,7 +239,9 @@ async def _as_shipped(on: Ground, row: Row, how: _How | None, *, opened: tuple[s
 async def _tried(cell: Cell, row: Row, scene: Scene, how: _How | None, opened: tuple[str, ...]) -> Run:
     mark = host.nonce()
     if row.before:
-        await cell.raw(*row.before, capabilities=ALL_CAPABILITIES)
+        ready = await cell.raw(*row.before, capabilities=ALL_CAPABILITIES)
+        if READY not in ready.text:
+            raise DriverError("what a probe stands on can't be put into the cell", value=ready.text[-300:])
     text = row.text(scene, mark)
     if how is None:
         done = await cell.raw(_PYTHON, "-I", "-c", text, capabilities=ALL_CAPABILITIES)

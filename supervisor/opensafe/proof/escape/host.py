@@ -102,12 +102,11 @@ _MARKER: Final = """
 import os, signal, sys
 held = bytes.fromhex(sys.stdin.readline().strip())
 def told(number, frame):
-    print("signal", number, flush=True)
+    os.write(1, b"signal %d\n" % number)
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
     signal.signal(number, told)
 print(hex(id(held)), len(held), flush=True)
-while True:
-    signal.pause()
+sys.stdin.readline()
 """
 
 
@@ -124,7 +123,6 @@ class Marker:
         #: Where the nonce lies, and 16 bytes or so before it.
         self.address = address
         self._process = process
-        self._said = bytearray()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -151,16 +149,18 @@ class Marker:
             await process.wait()
 
     async def signalled(self) -> str:
-        """In words, what it was sent; "" where it was sent nothing. Only now does it end, by our own hand."""
-        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        ended = self._process.returncode
-        if ended is None:
-            self._process.kill()
-        said = await self._process.stdout.read()
-        code = await self._process.wait()
-        if ended is not None:
-            return f"the marker ended with {code}"
-        return f"the marker got {said.decode().splitlines()[0]}" if said else ""
+        """In words, what it was sent; "" where nothing was. It ends by itself: by then it has told of every signal."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None  # noqa: S101, PT018 - both are pipes
+        stdin.close()
+        try:
+            async with asyncio.timeout(_READY_S):
+                said, code = await stdout.read(), await self._process.wait()
+        except TimeoutError:
+            return "the marker was stopped"
+        if said:
+            return f"the marker got {said.decode().splitlines()[0]}"
+        return f"the marker ended with {code}" if code else ""
 
     def held_in(self, *outputs: str | bytes) -> str:
         """In words, that one of its nonces is in one of these; "" where none is."""

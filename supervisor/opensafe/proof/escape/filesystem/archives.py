@@ -20,7 +20,7 @@ from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import Mutant
 
-_PLAIN: Final = Mutant(
+PLAIN: Final = Mutant(
     id="trees-plain-extract",
     file="client/trees.py",
     old="                    unpacking.member(tar, member)\n",
@@ -125,7 +125,7 @@ async def _by_the_client(_: Ground) -> Run:
 
 
 async def _plainly(_: Ground) -> Run:
-    with mutants.planted(_PLAIN) as source:
+    with mutants.planted(PLAIN) as source:
         return await _on_the_host(source)
 
 
@@ -162,6 +162,6 @@ FS_11 = Trial(
     title="archives with .., absolute names, links before files, hard links, devices, duplicate names",
     attacks=("T1027", "T1565.001"), benchmark=("kubectl cp directory traversal",),
     breach="a file outside the directory that was unpacked into, or a device in it",
-    control=f"mut {_PLAIN.id}: the client extracts as it comes",
+    control=f"mut {PLAIN.id}: the client extracts as it comes",
     attempts=(_in_the_guest, _by_the_client), weak=_plainly,
 )  # fmt: skip

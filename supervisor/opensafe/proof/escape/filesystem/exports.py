@@ -19,7 +19,7 @@ from opensafe.proof.mutants import Mutant
 from .archives import unpacking
 
 _TREE: Final = "/workspace/tree"
-_UNCHECKED: Final = (
+MUTANTS: Final = (
     Mutant(
         id="export-names-unchecked",
         file="client/_auto_run.py",
@@ -144,7 +144,7 @@ async def _peeled(_: Ground) -> Run:
 
 
 async def _all_of_it(_: Ground) -> Run:
-    with mutants.planted(*_UNCHECKED) as source:
+    with mutants.planted(*MUTANTS) as source:
         return await _unpacked(source)
 
 
@@ -153,6 +153,6 @@ FS_22 = Trial(
     title="files that a host runs by itself in an exported tree: git hooks and settings, shells, Python, editors",
     attacks=("T1546.004", "T1059", "T1195.002"),
     breach="somebody on the host looks at the exported tree (git, bash, python), and a planted command runs",
-    control=f"mut {_UNCHECKED[0].id}, {_UNCHECKED[1].id}: the export is not checked",
+    control=f"mut {MUTANTS[0].id}, {MUTANTS[1].id}: the export is not checked",
     attempts=(_exported, _peeled), weak=_all_of_it,
 )  # fmt: skip

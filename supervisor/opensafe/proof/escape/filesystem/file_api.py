@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from opensafe.client import Client
-from opensafe.client._files import Files
+from opensafe.client import Client, Files
 from opensafe.errors import Denied, FileError, OpenSafeError
 from opensafe.proof import mutants, private
 from opensafe.proof.escape import host
@@ -22,6 +21,8 @@ from opensafe.proof.escape.ground import Ground, daemon, patient, sandboxed
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
 from opensafe.proof.mutants import Mutant
+
+from .file_ways import Operation, Place, links, siblings, spellings
 
 _TOOLS: Final = "normalize/file_tools.py"
 #: The path that was checked by its text is opened from the top, links and all.
@@ -52,15 +53,8 @@ _NO_ROOT: Final = "no granted root holds"
 _GRANTS: Final = ("read", "write", "list", "files")
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """root: what is granted. outside: what is not, and where a guest's user can write."""
-
-    root: str
-    outside: str
-
-
-_SHIPPED: Final = _Place("/workspace", "/dev/shm")  # noqa: S108 - in the guest
-_NARROW: Final = _Place("/workspace/ws", "/workspace/out")
+_SHIPPED: Final = Place("/workspace", "/dev/shm")  # noqa: S108 - in the guest
+_NARROW: Final = Place("/workspace/ws", "/workspace/out")
 
 _SET_UP: Final = """
 import os
@@ -112,7 +106,7 @@ class _Stage(msgspec.Struct, frozen=True):
     client: Client
     session: str
     sandbox: str
-    place: _Place
+    place: Place
     nonce: str
     canary: host.Canary
 
@@ -139,7 +133,7 @@ class _Stage(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def _staged(of: private.PrivateDaemon, place: _Place) -> AsyncIterator[_Stage]:
+async def _staged(of: private.PrivateDaemon, place: Place) -> AsyncIterator[_Stage]:
     async with sandboxed(of) as (client, session, sandbox):
         with host.Canary.planted() as canary:
             stage = _Stage(client, session, sandbox, place, host.nonce(), canary)
@@ -150,86 +144,7 @@ async def _staged(of: private.PrivateDaemon, place: _Place) -> AsyncIterator[_St
             yield stage
 
 
-_Operation = Callable[[Files], Awaitable[bytes]]
-
-
-def _read(path: str) -> _Operation:
-    return lambda files: files.read_bytes(path)
-
-
-def _list(path: str) -> _Operation:
-    async def operation(files: Files) -> bytes:
-        return b" ".join(entry.name for entry in (await files.list(path)).entries)
-
-    return operation
-
-
-def _tree(path: str) -> _Operation:
-    async def operation(files: Files) -> bytes:
-        got = bytearray()
-
-        async def take(data: bytes) -> None:
-            got.extend(data)
-
-        await files.download(path, take)
-        return bytes(got)
-
-    return operation
-
-
-def _move(path: str, to: str) -> _Operation:
-    async def operation(files: Files) -> bytes:
-        await files.move(path, to)
-        return await files.read_bytes(to)
-
-    return operation
-
-
-def _links(place: _Place) -> dict[str, _Operation]:
-    root = place.root
-    ways = ("absolute", "relative", "place/canary", "above/canary", "hop/canary", "self/canary", "host", "proc")
-    return {
-        **{f"read {way}": _read(f"{root}/{way}") for way in ways},
-        "read top": _read(f"{root}/top{place.outside}/canary"),
-        **{f"list {way}": _list(f"{root}/{way}") for way in ("place", "above", "hop", "self")},
-        **{f"download {way}": _tree(f"{root}/{way}") for way in ("place", "above", "hop", "absolute")},
-        "download all": _tree(root),
-        "move out of it": _move(f"{root}/above/canary", f"{root}/moved"),
-    }
-
-
-def _spellings(place: _Place) -> dict[str, _Operation]:
-    root, outside = place.root, place.outside
-    up = "../" * root.count("/")
-    forms = (
-        f"{root}/{up}{outside.lstrip('/')}/canary",
-        f"{root}/./{up}.{outside}/canary",
-        f"//{root}//{up}/{outside}//canary",
-        f"{root}/x/../{up}{outside.lstrip('/')}/canary",
-        f"{root}/%2e%2e/{up}{outside.lstrip('/')}/canary",
-        f"{root}/{up.replace('.', '%2e')}{outside.lstrip('/')}/canary",
-        f"{root}/{up.replace('/', '%2f')}{outside.lstrip('/')}/canary",
-        f"{root}\\..\\..{outside}\\canary".replace("/", "\\"),
-        f"{root}/..\\..{outside}/canary",
-        f"{root}/\0/{up}{outside.lstrip('/')}/canary",
-        f"{root}/ok.txt\0{outside}/canary",
-        f"{root}/\xc0\xae\xc0\xae/{outside.lstrip('/')}/canary",
-        f"{root}/\uff0e\uff0e/{up}{outside.lstrip('/')}/canary",
-        f"file://{outside}/canary",
-        f"{outside}/canary",
-        f"~/{up}{outside.lstrip('/')}/canary",
-        f"{up}..{outside}/canary",
-    )
-    return {f"read {form!r}": _read(form) for form in forms} | {f"list {f!r}": _list(f[:-7]) for f in forms[:5]}
-
-
-def _siblings(place: _Place) -> dict[str, _Operation]:
-    root = place.root
-    forms = (f"{root}-evil/canary", f"{root}-evil/./canary", f"{root}/../{root.rpartition('/')[2]}-evil/canary")
-    return {f"read {form}": _read(form) for form in forms} | {"list": _list(f"{root}-evil")}
-
-
-def _operations(of: Callable[[_Place], dict[str, _Operation]]) -> Callable[[_Stage], Awaitable[Run]]:
+def _operations(of: Callable[[Place], dict[str, Operation]]) -> Callable[[_Stage], Awaitable[Run]]:
     async def run(stage: _Stage) -> Run:
         replies: list[bytes] = []
         hints: list[str] = []
@@ -314,8 +229,8 @@ def _api(run: Callable[[_Stage], Awaitable[Run]]) -> tuple[tuple[Attempt, ...], 
     return (shipped, peeled), weak
 
 
-_LINKS, _RACE = _api(_operations(_links)), _api(_race)
-_SPELLINGS, _SIBLINGS = _api(_operations(_spellings)), _api(_operations(_siblings))
+_LINKS, _RACE = _api(_operations(links)), _api(_race)
+_SPELLINGS, _SIBLINGS = _api(_operations(spellings)), _api(_operations(siblings))
 
 FILE_API = (
     Trial(

@@ -22,7 +22,7 @@ from opensafe.proof.mutants import Mutant
 from .scenes import image_root, spare_root
 
 _FILE: Final = "warden/sandbox/image.py"
-_UNCHECKED: Final = (
+MUTANTS: Final = (
     Mutant(id="image-link", file=_FILE, old="path.lstat().st_mode", new="path.stat().st_mode"),
     Mutant(id="image-host-root", file=_FILE, old='if os.path.samefile(rootfs, "/"):', new="if not rootfs:"),
     Mutant(
@@ -94,7 +94,7 @@ async def _shipped(_: Ground) -> Run:
 
 async def _unchecked(_: Ground) -> Run:
     """With a copy of the image in the host's place, in which a sandbox may do what starting one does to a root."""
-    with mutants.planted(*_UNCHECKED) as source:
+    with mutants.planted(*MUTANTS) as source:
         async with spare_root() as other:
             return await _started(other.tree, "rootfs", source)
 
