@@ -29,8 +29,8 @@ def show(data):
 def say(what, outcome):
     show("tried %s: %s" % (what, outcome))
 
-def attempt(what, work, *words, wait=6):
-    """Try it in a child; say how it ended, and show what it returned."""
+def attempt(what, work, *words, wait=20):
+    """Try it in a child, for so many seconds; say how it ended, and show what it returned."""
     child = os.fork()
     if not child:
         signal.alarm(wait)
@@ -107,6 +107,8 @@ _ANSWERS: Final = {
     "ENOTTY": "not of this file: ENOTTY",
     "EBADF": "no such descriptor: EBADF",
     "ESTALE": "no such handle: ESTALE",
+    "SIGALRM": "nothing happened in time",
+    "Kept its user": "execve: neither set-id bits nor capabilities of files count",
 }
 #: The same of programs that say it in words.
 _IN_WORDS: Final = {

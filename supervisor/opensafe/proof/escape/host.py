@@ -68,23 +68,28 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def manifest(directory: pathlib.Path) -> Mapping[str, str]:
-    """Of every entry, by its path: type, mode, owners, links, size, and a file's SHA-256 or a link's target."""
+def manifest(directory: pathlib.Path, *, contents: bool = True) -> Mapping[str, str]:
+    """Of every entry, by its path: type, mode, owners, links, size, and a file's SHA-256 or a link's target.
+
+    contents: without them a file's time of change stands for what is in it, of a tree that is too large to be read.
+    """
     found: dict[str, str] = {}
     for root, names, files in os.walk(directory):
-        for path in (pathlib.Path(root, name) for name in (*names, *files)):
+        for path in (os.path.join(root, name) for name in (*names, *files)):
             with contextlib.suppress(FileNotFoundError):
-                found[str(path.relative_to(directory))] = _entry(path)
+                found[os.path.relpath(path, directory)] = _entry(path, contents=contents)
     return found
 
 
-def _entry(path: pathlib.Path) -> str:
-    status = path.lstat()
+def _entry(path: str, *, contents: bool) -> str:
+    status = os.lstat(path)
     content = ""
     if stat.S_ISREG(status.st_mode):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = str(status.st_mtime_ns)
+        if contents:
+            content = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
     elif stat.S_ISLNK(status.st_mode):
-        content = str(path.readlink())
+        content = os.readlink(path)
     links = "" if stat.S_ISDIR(status.st_mode) else f"{status.st_nlink} {status.st_size}"
     return f"{status.st_mode:o} {status.st_uid}:{status.st_gid} {links} {content}"
 
@@ -102,7 +107,7 @@ _MARKER: Final = """
 import os, signal, sys
 held = bytes.fromhex(sys.stdin.readline().strip())
 def told(number, frame):
-    os.write(1, b"signal %d\n" % number)
+    os.write(1, b"signal %d " % number)
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
     signal.signal(number, told)
 print(hex(id(held)), len(held), flush=True)
@@ -159,7 +164,7 @@ class Marker:
         except TimeoutError:
             return "the marker was stopped"
         if said:
-            return f"the marker got {said.decode().splitlines()[0]}"
+            return f"the marker got {said.decode().strip()}"
         return f"the marker ended with {code}" if code else ""
 
     def held_in(self, *outputs: str | bytes) -> str:

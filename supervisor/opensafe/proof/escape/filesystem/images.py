@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from opensafe.image import manifest
 from opensafe.proof import mutants, private
 from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground
@@ -33,6 +32,7 @@ MUTANTS: Final = (
     ),
 )
 _TEMPLATE: Final = "evil"
+_MANIFEST: Final = "manifest.json"
 _HOST: Final = pathlib.Path("/")
 
 
@@ -42,7 +42,7 @@ async def _image(target: pathlib.Path, how: str) -> AsyncIterator[pathlib.Path]:
     with tempfile.TemporaryDirectory(prefix="opensafe-images-") as made:
         place = f"{made}/{_TEMPLATE if how != 'image' else 'elsewhere'}"
         os.mkdir(place)
-        shutil.copy(image_root().parent / manifest.FILE, place)
+        shutil.copy(image_root().parent / _MANIFEST, place)
         if how == "mount":
             os.mkdir(f"{place}/rootfs")
             await host.command("mount", "--bind", str(target), f"{place}/rootfs")

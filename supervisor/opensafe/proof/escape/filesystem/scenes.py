@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from opensafe.image import manifest
 from opensafe.proof import private
 from opensafe.proof.escape import host
 from opensafe.proof.escape.cell import TEMPLATE
@@ -84,10 +83,10 @@ class Root:
         self._before = self._now()
 
     async def found(self, output: bytes) -> str:  # noqa: ARG002 - what it says does not matter
-        return "the image or the guest's tools changed on the host" if self._now() != self._before else ""
+        return host.differs(self._before, self._now())
 
-    def _now(self) -> tuple[str, Mapping[str, str]]:
-        return manifest.stat_digest(self.tree), host.manifest(self._tools)
+    def _now(self) -> Mapping[str, str]:
+        return {**host.manifest(self.tree, contents=False), **host.manifest(self._tools)}
 
 
 @contextlib.asynccontextmanager

@@ -62,7 +62,7 @@ def released(at):
         write(child + "/cgroup.procs", str(os.getpid()), os.O_WRONLY)
         os._exit(0)
     os.waitpid(joining, 0)
-    for _ in range(40):
+    for _ in range(100):
         if os.path.exists(RAN):
             break
         time.sleep(0.1)
