@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, Final
 from opensafe.errors import BadArchive, InvalidArgument
 
 from ._auto_run import GIT_MAX as _GIT_MAX
-from ._auto_run import git_config_starts, is_auto_run, may_be_git_config
+from ._auto_run import git_config_starts, is_auto_run, is_auto_run_link, may_be_git_config
 from ._files import Left, LeftOut
 
 _CHUNK: Final = 256 * 1024
@@ -42,7 +42,8 @@ class _Unpacking:
         path = _clean(os.fsencode(member.name))
         if not path:
             return
-        if not self._with_auto_run and is_auto_run(path):
+        runs = is_auto_run_link if member.issym() else is_auto_run
+        if not self._with_auto_run and runs(path):
             self._omit(path, "auto-run")
         elif member.isdir():
             self._guarded(path, lambda: self._directory(path, member))

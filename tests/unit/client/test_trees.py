@@ -107,12 +107,12 @@ AUTO_RUN = [
     ".git/hooks/pre-commit", "a/.git/hooks/x", ".GIT/HOOKS/x", ".bashrc", "a/.envrc", ".profile", ".vscode/tasks.json",
     ".vscode/settings.json", ".idea/workspace.xml", "sitecustomize.py", "lib/usercustomize.py", "lib/x.pth", ".npmrc",
     "bare/hooks/post-checkout", ".config/autostart/x.desktop", ".envrc ", ".gitmodules", "x.code-workspace",
-    ".devcontainer/devcontainer.json",
+    ".devcontainer/devcontainer.json", "sitecustomize/__init__.py", "a/usercustomize.abi3.so",
 ]  # fmt: skip
 ORDINARY = [
     "package.json", "Makefile", "conftest.py", ".gitignore", ".github/workflows/x.yml", "git/hooks/x", "bashrc",
     "x.path", "hooks/pre_commit.py", "pre-commit", "tasks.json", ".vscode/x.json", ".git/HEAD",
-    ".git/objects/00/11", "a.idea/x",
+    ".git/objects/00/11", "a.idea/x", "sitecustomize_test.py", "not/sitecustomized.py",
 ]  # fmt: skip
 
 
@@ -130,19 +130,41 @@ def test_what_has_to_be_started_is_taken(target, name):
     assert (target / name).read_bytes() == b"x"
 
 
+#: Names of links under which something else of the tree would be run.
+RUN_AS = [
+    ".git/config", "bare/config", ".gitconfig", ".git", "a/.git", "store/hooks", ".git/hooks", ".vscode", ".config",
+    ".vscode/tasks.json", ".bashrc", "x/sitecustomize", "a.pth", ".HUSKY",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUN_AS)
+def test_FS_22_a_link_that_lets_a_host_run_something_else_is_left_out(target, name):
+    assert taken(target, ("ordinary", FILE, b"x"), (name, LINK, "ordinary")) == {(name.encode(), "auto-run")}
+    assert not os.path.lexists(target / name)
+    assert taken(target, (name, LINK, "ordinary"), with_auto_run=True) == set()
+    assert (target / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["latest", "config.json", "git", "a/tasks.json", "hook", ".github", ".gitignore"])
+def test_other_links_are_taken(target, name):
+    assert taken(target, (name, LINK, "ordinary")) == set()
+    assert (target / name).is_symlink()
+
+
 STARTS = [
     "[core]\n\tfsmonitor = ./x\n", "[core]\nhooksPath=h\n", "[core]\n\tsshCommand = x\n", "[CORE]\n FSMonitor=x\n",
     "[core] fsmonitor = x\n", "[include]\n\tpath = x\n", '[includeIf "gitdir:."]\n path=x\n', "[alias]\n\tst = !x\n",
     '[filter "x"]\n\tclean = x\n', "[diff]\n\texternal = x\n", "[credential]\n\thelper = !x\n", "[core]\n\tpager = x\n",
     '[remote "o"]\n\turl = ext::sh -c x\n', '[remote "o"]\n\tuploadpack = x\n',
     "[core]\n\tbare = false \\\n fsmonitor = x\n",
-    '[merge "x"]\n\tdriver = x\n', "[core]\n\teditor = x", "[gpg]\n\tprogram = x\n", "[x\n",
+    "\ufeff[core]\n\tfsmonitor = x\n", '[branch "m"]\n\tremote = ext::sh -c x\n', '[merge "x"]\n\tdriver = x\n',
+    "[core]\n\teditor = x", "[gpg]\n\tprogram = x\n", "[x\n",
 ]  # fmt: skip
 HARMLESS = [
     "", "# nothing\n", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
     '[remote "origin"]\n\turl = https://example.org/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n',
     '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n', "[user]\n\tname = A\n\temail = a@b\n",
-    '[remote "o"]\n\turl = git@example.org:x/y.git\n', "no settings of git's\n",
+    '[remote "o"]\n\turl = git@example.org:x/y.git\n', "\ufeff[core]\n\tbare = false\n", "no settings of git's\n",
 ]  # fmt: skip
 
 
