@@ -23,7 +23,7 @@ MUTANTS: Final = (
     Mutant(
         id="export-names-unchecked",
         file="client/_auto_run.py",
-        old='    parts = path.decode("utf-8", "surrogateescape").lower().split("/")\n    name = parts[-1]',
+        old="    parts = _parts(path)\n    name = parts[-1]",
         new='    return False\n    parts = [""]\n    name = parts[-1]',
     ),
     Mutant(
@@ -70,6 +70,30 @@ bare = "sub/store"
 subprocess.run(["git", "init", "-q", "--bare", os.path.join(TREE, bare)], check=True)
 put(bare + "/config", settings("bare") + "[core]\\n\\tworktree = ..\\n")
 put("linked/.git", "gitdir: ../sub/store\\n")
+def repository(place):
+    at = os.path.join(TREE, place)
+    put(os.path.join(place, "file.txt"), "text\\n")
+    subprocess.run(["git", "init", "-q", at], check=True)
+    subprocess.run([*git, at, "add", "file.txt"], check=True)
+    return os.path.join(at, ".git")
+def link(path, target):
+    if os.path.lexists(path):
+        os.rename(path, path + ".was")
+    os.symlink(target, path)
+monitor = "\\tfsmonitor = \\"%s.%s;false\\"\\n"
+marked = repository("mark")
+put("mark/.git/config", "\\ufeff[core]\\n" + monitor % (run, "mark"))
+aliased = repository("alias")
+put("alias/.git/settings", "[core]\\n" + monitor % (run, "alias"))
+link(aliased + "/config", "settings")
+hooked = repository("hooked")
+put("hooked/own/post-index-change", script % "hooked", 0o755)
+link(hooked + "/hooks", "../own")
+os.rename(hooked, os.path.join(TREE, "hooked/store"))
+put("hooked/.git", "gitdir: store\\n")
+put("hooked/elsewhere/tasks.json", "{}")
+os.symlink("elsewhere", os.path.join(TREE, "hooked", ".vscode"))
+put("packaged/sitecustomize/__init__.py", "import os; os.system(%r)\\n" % (run + ".package"))
 for name in (".bashrc", ".bash_profile", ".profile", ".envrc", ".bash_logout", ".inputrc", ".vimrc", "x/.bashrc"):
     put(name, run + "." + name.replace("/", "-") + "\\n")
 put("sitecustomize.py", "import os; os.system(%r)\\n" % (run + ".site"))
@@ -81,8 +105,9 @@ print("planted")
 """
 #: What somebody does who looks at the tree. {tree} is it, and is home, as of a container that mounts it there.
 _LOOK_AT_IT: Final = """
-export HOME='{tree}' PYTHONPATH='{tree}' GIT_PAGER= GIT_CONFIG_NOSYSTEM=1
-for place in '{tree}' '{tree}/nested' '{tree}/sub/store' '{tree}/linked' '{tree}/x'; do
+export HOME='{tree}' PYTHONPATH='{tree}:{tree}/packaged' GIT_PAGER= GIT_CONFIG_NOSYSTEM=1
+for place in '{tree}' '{tree}'/nested '{tree}'/sub/store '{tree}'/linked '{tree}'/x '{tree}'/mark '{tree}'/alias \\
+    '{tree}'/hooked '{tree}'/packaged; do
     cd "$place" 2>/dev/null || continue
     for what in status diff 'log -1' 'add -A' 'commit -qm two' 'checkout -q -b other'; do
         git -c safe.directory='*' $what </dev/null >/dev/null 2>&1
@@ -101,10 +126,16 @@ async def _looked_at(canary: host.Canary, tree: pathlib.Path, layer: str) -> Run
     return Run(
         began="file.txt" in there,
         finished=True,
-        found=canary.changed(),
+        found=canary.changed() or _for_an_editor(tree),
         layer=layer,
         hints=(f"exported: {', '.join(there)}", f"ran: {', '.join(ran)}"),
     )
+
+
+def _for_an_editor(tree: pathlib.Path) -> str:
+    """Nobody opens an editor here: that it would find tasks is enough."""
+    found = next((path for path in tree.glob("**/.vscode/tasks.json")), None)
+    return f"an editor finds {found.relative_to(tree)}" if found is not None else ""
 
 
 def _names(directory: pathlib.Path) -> list[str]:
