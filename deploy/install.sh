@@ -48,6 +48,7 @@ install -D -m 0755 build/native/launch "$target/libexec/launch"
 for program in init run file probe; do
     install -D -m 0755 "build/native/guest/$program" "$target/libexec/guest/$program"
 done
+install -D -m 0755 build/native/proof/sweep "$target/libexec/proof/sweep"
 install -d -m 0755 "$target/libexec/guest/trust"
 # The key first: a daemon that runs takes the bundle as soon as it is in place, by a rename.
 install -m 0644 build/keys/policy.pub "$target/share/policy.pub"
