@@ -1,4 +1,4 @@
-"""`opensafe escape run`: attempts to get out of a sandbox, each beside a control that does get out."""
+"""`opensafe escape`: attempts to get out of a sandbox, each beside a control that does get out."""
 
 import os
 import pathlib
@@ -78,6 +78,50 @@ def run(
             present.out(line)
         present.out(", ".join(f"{value} {name}" for name, value in summary.items() if name != "ok"))
     return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
+
+
+@group.command("syscalls")
+def syscalls(
+    profile: Annotated[
+        list[str] | None, typer.Option("--profile", help="Only this one; repeatable. Default: every one.")
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the answers down as those expected of this runsc, where all hold.")
+    ] = False,
+    json: options.Json = False,
+) -> int:
+    """Make every system call under every profile, by number: x86-64, x32 and int 0x80, with and without arguments.
+
+    Exit status 0 only where all were made, each that is out of policy was answered as its profile states, the same
+    without a filter were not, and all are as this version's table has them. Needs root.
+    """
+    import asyncio
+
+    from opensafe.errors import HostUnsuitable, InvalidArgument
+    from opensafe.proof.escape.syscall import figures, table, whole
+
+    from . import exits, present
+    from .report import encode, report
+
+    if unknown := set(profile or ()) - set(whole.ALL):
+        known = ", ".join(whole.ALL)
+        raise InvalidArgument("there is no such profile", value=", ".join(sorted(unknown)), limit=known)
+    if os.geteuid() != 0:
+        raise HostUnsuitable("sandboxes need root", remedy="Run this as root.")
+    profiles = tuple(one for one in whole.ALL if not profile or one in profile)
+    with present.counting(len(profiles) + 1, "profiles") as ended:
+        found = asyncio.run(whole.run(profiles, ignore_table=write, done=ended))
+    if json:
+        present.raw(encode(report("escape-syscalls", found.summary, found.swept, runsc=found.version)))
+    else:
+        for line in figures.lines(found.swept, found.open_differs):
+            present.out(line)
+        present.out(", ".join(f"{value} {name}" for name, value in found.summary.items() if name != "ok"))
+    if not found.summary["table"]:
+        present.say(f"nobody has looked at this runsc yet: there is no {table.path(found.version).name}; see --write")
+    if write and found.summary["ok"]:
+        present.say(f"written: {table.write(found.version, found.answers)}")
+    return exits.Exit.OK if found.summary["ok"] else exits.Exit.GOAL_MISSED
 
 
 async def _run(
