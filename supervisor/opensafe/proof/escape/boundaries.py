@@ -13,6 +13,7 @@ from .probe import Boundary, Probe, Result
 _MODULES: Final[Mapping[Boundary, tuple[str, str]]] = {
     Boundary.FILESYSTEM: ("filesystem.probes", "filesystem.running"),
     Boundary.PROCESS: ("process.probes", "process.running"),
+    Boundary.SYSCALL: ("syscall.probes", "syscall.running"),
     Boundary.NETWORK: ("network.probes", "network.running"),
 }
 

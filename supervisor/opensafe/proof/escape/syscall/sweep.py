@@ -5,7 +5,8 @@ program is started again. Nothing is left out: what blocks, stops or ends its pr
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import pathlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from opensafe.errors import DriverError
@@ -28,16 +29,35 @@ _PATIENCE_S: Final = 5.0
 _SIGSYS: Final = 31
 
 
+Run = Callable[[Sequence[str], float], Awaitable[Output]]
+
+
 async def bring(cell: Cell) -> None:
     """Put the program into a sandbox. Raises DriverError, OSError."""
-    program = cell.layout.native / "proof/sweep"
-    await cell.put(PROGRAM, await asyncio.to_thread(program.read_bytes))
+    await cell.put(PROGRAM, await program(cell.layout.native))
+
+
+async def program(native: pathlib.Path) -> bytes:
+    """The program as it was built. Raises OSError."""
+    return await asyncio.to_thread((native / "proof/sweep").read_bytes)
 
 
 async def sweep(cell: Cell, profile: str, attempts: Sequence[Attempt]) -> Mapping[Attempt, str]:
+    """Under a profile, or under none, in a cell; see `made`."""
+
+    async def run(words: Sequence[str], deadline_s: float) -> Output:
+        if profile == OPEN:
+            return await cell.unfiltered(cell.launch(*words), deadline_s=deadline_s)
+        return await cell.run(cell.launch(*words, profile=profile), deadline_s=deadline_s)
+
+    return await made(run, attempts, forks=profile == OPEN or PROFILES[profile].allowed >= _FORKING)
+
+
+async def made(run: Run, attempts: Sequence[Attempt], *, forks: bool = True) -> Mapping[Attempt, str]:
     """The answer to each: EXDEV and its like, `result`, SIGSYS, `signal N`, `exited`, `stopped`, `blocked`.
 
-    What was not answered is not there. Raises DriverError where the program does not run.
+    run: of the program, by its words, with a deadline in seconds past which it raises TimeoutError. forks: it can make
+    children. What was not answered is not there. Raises DriverError where the program does not run.
     """
     chunks = [
         same[first : first + _AT_ONCE]
@@ -46,35 +66,38 @@ async def sweep(cell: Cell, profile: str, attempts: Sequence[Attempt]) -> Mappin
         for first in range(0, len(same), _AT_ONCE)
     ]
     bound = asyncio.Semaphore(_WIDTH)
-    answers: dict[Attempt, str] = {}
 
-    async def one(chunk: Sequence[Attempt]) -> None:
+    async def one(chunk: Sequence[Attempt]) -> dict[Attempt, str]:
         async with bound:
-            if profile == OPEN or PROFILES[profile].allowed >= _FORKING:
-                answers.update(await _forking(cell, profile, chunk))
-            else:
-                answers.update(await _alone(cell, profile, chunk))
+            return await (_forking(run, chunk) if forks else _alone(run, chunk))
 
-    async with asyncio.TaskGroup() as group:
-        for chunk in chunks:
-            group.create_task(one(chunk))
-    return answers
+    found = await asyncio.gather(*map(one, chunks))
+    return {attempt: answer for answers in found for attempt, answer in answers.items()}
 
 
-async def _forking(cell: Cell, profile: str, chunk: Sequence[Attempt]) -> dict[Attempt, str]:
-    output = await _run(cell, profile, "fork", chunk, _DEADLINE_S)
+async def alone(run: Run, attempt: Attempt) -> dict[Attempt, str]:
+    """The answer to one, by a program of its own. Raises DriverError."""
+    output = await run(_words("fork", [attempt]), _DEADLINE_S)
+    said = _lines(output)
+    if not said:
+        raise DriverError("the sweep did not run", value=output.fault)
+    return _answers([attempt], said[:1])
+
+
+async def _forking(run: Run, chunk: Sequence[Attempt]) -> dict[Attempt, str]:
+    output = await run(_words("fork", chunk), _DEADLINE_S)
     said = _lines(output)
     if f"done {len(chunk)}" != " ".join(said.pop() if said else ()):
         raise DriverError("the sweep did not get to its end", value=output.fault or output.text[-100:])
     return _answers(chunk, said)
 
 
-async def _alone(cell: Cell, profile: str, chunk: Sequence[Attempt]) -> dict[Attempt, str]:
+async def _alone(run: Run, chunk: Sequence[Attempt]) -> dict[Attempt, str]:
     answers: dict[Attempt, str] = {}
     left = list(chunk)
     while left:
         try:
-            output = await _run(cell, profile, "alone", left, _PATIENCE_S)
+            output = await run(_words("alone", left), _PATIENCE_S)
         except TimeoutError:
             answers[left.pop(0)] = "blocked"
             continue
@@ -86,12 +109,9 @@ async def _alone(cell: Cell, profile: str, chunk: Sequence[Attempt]) -> dict[Att
     return answers
 
 
-async def _run(cell: Cell, profile: str, mode: str, chunk: Sequence[Attempt], deadline_s: float) -> Output:
+def _words(mode: str, chunk: Sequence[Attempt]) -> tuple[str, ...]:
     instruction = "int80" if chunk[0].way is Way.INT80 else "syscall"
-    words = (PROGRAM, mode, instruction, *(one.word for one in chunk))
-    if profile == OPEN:
-        return await cell.unfiltered(cell.launch(*words), deadline_s=deadline_s)
-    return await cell.run(cell.launch(*words, profile=profile), deadline_s=deadline_s)
+    return (PROGRAM, mode, instruction, *(one.word for one in chunk))
 
 
 def _lines(output: Output) -> list[list[str]]:

@@ -1,0 +1,5 @@
+"""The probes of the syscall boundary."""
+
+from .filtered import FILTERED
+
+PROBES = (*FILTERED,)
