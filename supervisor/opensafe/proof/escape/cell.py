@@ -20,7 +20,7 @@ from opensafe.errors import DriverError
 from opensafe.model.calls import Program
 from opensafe.model.ids import new_id
 from opensafe.model.limits import CallLimits, SandboxLimits
-from opensafe.model.sandbox import Launch, SandboxSpec
+from opensafe.model.sandbox import GATEWAY, NO_NETWORK, Launch, SandboxSpec
 from opensafe.proof import private
 from opensafe.warden.network import namespaces
 from opensafe.warden.network.ports import Port
@@ -30,7 +30,7 @@ from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.driver import Execution, GuestProgram
 from opensafe.warden.sandbox.image import Image
 from opensafe.warden.sandbox.layout import Layout
-from opensafe.warden.sandbox.lifecycle import Lifecycle
+from opensafe.warden.sandbox.lifecycle import Lifecycle, WayOut
 from opensafe.warden.sandbox.limits import Cgroup, Hierarchies
 from opensafe.warden.sandbox.programs import Ending, Programs
 from opensafe.warden.sandbox.runsc import Runsc
@@ -228,17 +228,26 @@ class Cells:
 
     @contextlib.asynccontextmanager
     async def cell(
-        self, weakening: Weakening = AS_SHIPPED, *, template: str = TEMPLATE, limits: SandboxLimits | None = None
+        self,
+        weakening: Weakening = AS_SHIPPED,
+        *,
+        template: str = TEMPLATE,
+        limits: SandboxLimits | None = None,
+        way_out: WayOut | None = None,
     ) -> AsyncIterator[Cell]:
-        """One sandbox, removed afterwards. Raises SandboxStartFailed."""
+        """One sandbox, removed afterwards. way_out: what it has a link by. Raises SandboxStartFailed."""
         runsc = _WeakRunsc(self.layout, weakening)
         driver = _WeakDriver(self.layout, runsc if weakening.host_network else None)
         lifecycle = _WeakLifecycle(
             self.layout, self._hierarchies, self._state, runsc, driver, limit=_CELLS_MAX, weakening=weakening
         )
-        digest = lifecycle.images.find(template).digest
+        lifecycle.way_out = way_out
         wanted = SandboxSpec(
-            sandbox_id=new_id("sb"), template=template, image_digest=digest, limits=limits or SandboxLimits()
+            sandbox_id=new_id("sb"),
+            template=template,
+            image_digest=lifecycle.images.find(template).digest,
+            network=GATEWAY if way_out is not None else NO_NETWORK,
+            limits=limits or SandboxLimits(),
         )
         try:
             with lifecycle.reserved(wanted):

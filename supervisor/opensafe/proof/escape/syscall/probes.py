@@ -1,5 +1,6 @@
 """The probes of the syscall boundary."""
 
 from .filtered import FILTERED
+from .kernel import KERNEL
 
-PROBES = (*FILTERED,)
+PROBES = (*FILTERED, *KERNEL)
