@@ -104,6 +104,23 @@ def gained(before: Facts, after: Facts) -> tuple[str, ...]:
     return tuple(f"{fact} ({after[fact]})" for fact in sorted(after.keys() - before.keys() - EXPECTED - ALLOWED))
 
 
+def around(run: pathlib.Path) -> set[int]:
+    """Sentries, gofers and their stubs of the sandboxes whose warden has this run directory."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for entry in _PROC.glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if words[0] in _ROLES and f"--root={run}/runsc".encode() in words:
+                found.add(int(entry.name))
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
+    below = found
+    while below:
+        below = {pid for pid, parent in parents.items() if parent in below} - found
+        found |= below
+    return found
+
+
 def threads(pids: Iterable[int]) -> int:
     """How many threads there are to read of."""
     count = 0
