@@ -207,7 +207,7 @@ class _Reader:
         if target.startswith("pipe:"):
             return "pipe"
         if target.startswith("socket:"):
-            return f"socket {self._socket(place, target[len('socket:[') : -1])}"
+            return f"socket {self._socket(place, number, target[len('socket:[') : -1])}"
         status = (place / "fd" / number).stat()
         if stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3):
             return "null"
@@ -222,8 +222,18 @@ class _Reader:
             return f"cgroup {access}"
         return f"host {target} {access}" if mount in self._visible else f"detached {access}"
 
-    def _socket(self, place: pathlib.Path, inode: str) -> str:
-        """Its kind. Table by table, because those of the internet's cost the kernel some milliseconds each."""
+    def _socket(self, place: pathlib.Path, number: str, inode: str) -> str:
+        """Its kind. Raises FileNotFoundError where it is gone before that is known."""
+        kind = self._kind(place, inode)
+        if kind is None:  # it may be younger than the tables
+            self._inodes.clear()
+            kind = self._kind(place, inode)
+        if kind is None and os.readlink(place / "fd" / number) != f"socket:[{inode}]":
+            raise FileNotFoundError(number)
+        return kind or "of another kind"
+
+    def _kind(self, place: pathlib.Path, inode: str) -> str | None:
+        """Table by table, because those of the internet's cost the kernel some milliseconds each."""
         for kind in _SOCKETS:
             for owner in (self._beside, place):
                 key = _namespace(owner, "net"), kind
@@ -231,7 +241,7 @@ class _Reader:
                     self._inodes[key] = _inodes(owner, kind)
                 if inode in self._inodes[key]:
                     return kind.removesuffix("6")
-        return "of another kind"
+        return None
 
 
 def _thread(place: pathlib.Path) -> Iterator[str]:

@@ -30,7 +30,7 @@ _ANNOTATIONS: Final[Mapping[str, str]] = {
 _PREFIX: Final = "dev.gvisor."
 #: What runsc says where an annotation is one that it may not take.
 _APPLIED: Final = "annotations to runsc config"
-_COPYING: Final = (
+COPYING: Final = (
     Mutant(
         id="annotations-subject",
         file="model/sandbox.py",
@@ -137,7 +137,7 @@ async def _copied(on: Stand) -> Run:
     counts = await _overridden(on, allowed=True)
     if not counts.found:
         return counts
-    async with mutated(*_COPYING, name="annotations") as daemon:
+    async with mutated(*COPYING, name="annotations") as daemon:
         run = await _labelled(daemon)
     return msgspec.structs.replace(run, found=f"{run.found}; {counts.found}" if run.found else "")
 

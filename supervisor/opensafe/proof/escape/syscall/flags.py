@@ -23,7 +23,7 @@ _FLAGS: Final = (
 _VARIABLE: Final = "OPENSAFE_RUNSC_FLAGS"
 #: One that a sandbox starts with.
 _HARMLESS: Final = "--net-raw"
-_TAKING: Final = Mutant(
+TAKING: Final = Mutant(
     id="flags",
     file="warden/sandbox/runsc.py",
     old='            "--host-settings=ignore",\n',
@@ -135,6 +135,6 @@ FLAGGED = (
         attacks=("T1562", "T1611"),
         breach="the daemon starts with them in its settings, or runsc's processes have one in their command lines",
         control="mut: a daemon whose runsc takes flags from the environment",
-        attempts=(_by_settings, _by_environment()), weak=_by_environment(_TAKING), alone=True,
+        attempts=(_by_settings, _by_environment()), weak=_by_environment(TAKING), alone=True,
     ),
 )  # fmt: skip

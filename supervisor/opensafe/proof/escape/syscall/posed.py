@@ -12,8 +12,11 @@ from opensafe.proof.escape.ground import Row, attempts, bare
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
+from opensafe.warden.network.links import Link
+from opensafe.warden.network.ports import Port
 
 from .stand import POLICY, Stand, looking
+from .wire import Wire
 
 _GUARD: Final = "host guard"
 #: What a filter on every thread comes down to; the third is the guard's, beside runsc's own.
@@ -111,14 +114,26 @@ def _by_call(faults: Faults, layer: str) -> Attempt:
     return attempt
 
 
+class _Early(Wire):
+    """A link that is asked for between the sandbox's creation and its start, with which the sentry takes its filter."""
+
+    look: Callable[[], object]
+
+    async def port(self, namespace: pathlib.Path, link: Link) -> Port:
+        """See Wire."""
+        self.look()
+        return await super().port(namespace, link)
+
+
 async def _before_the_filter(on: Stand) -> Run:
-    """Looked at from the first moment on, and without the guard, which alone is there before the sentry's own."""
+    """Looked at before the start, and without the guard, which alone is there before the sentry's own."""
     sampled = Sampled()
     run = on.cells.layout.run
-    look = looking(lambda: sampled.read(posture.around(run), _without_own))
-    async with look, on.cells.cell(Weakening(unguarded=True)):
-        pass
-    return sampled.run(worked=True, opened=(_GUARD,), layer="")
+    async with _Early.laid(on.cells.layout.namespaces) as wire:
+        wire.look = lambda: sampled.read(posture.around(run), _without_own)
+        async with on.cells.cell(Weakening(unguarded=True), way_out=wire):
+            pass
+    return sampled.run(worked=True, opened=(_GUARD,), layer="runsc, created and not started")
 
 
 async def _weaker(on: Stand) -> Run:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, Self
 
 from opensafe.proof.escape import guest, host
 from opensafe.proof.escape.cell import Cell, Output
@@ -41,7 +41,7 @@ class Wire:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def laid(cls, directory: pathlib.Path) -> AsyncIterator["Wire"]:
+    async def laid(cls, directory: pathlib.Path) -> AsyncIterator[Self]:
         """In a namespace that is gone afterwards."""
         namespace = directory / f"wire-{host.nonce()}"
         await namespaces.create(namespace)
