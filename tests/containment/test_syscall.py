@@ -20,7 +20,7 @@ ROWS = {
     *("SY-01", "SY-02", "SY-04", "SY-05", "SY-06", "SY-08", "SY-09", "SY-10", "SY-11", "SY-12", "SY-14"),
 }
 #: Those that need no second daemon.
-SHORT = ("SY-05", "SY-06", "SY-09", "SY-10")
+SHORT = ("SY-06", "SY-09", "SY-10")
 
 
 def test_every_row_has_its_probe():

@@ -116,7 +116,8 @@ def syscalls(
     else:
         for line in figures.lines(found.swept, found.open_differs):
             present.out(line)
-        present.out(", ".join(f"{value} {name}" for name, value in found.summary.items() if name != "ok"))
+        counted = {name: value for name, value in found.summary.items() if name not in ("ok", "runsc", "table")}
+        present.out(f"runsc {found.version}: " + ", ".join(f"{value} {name}" for name, value in counted.items()))
     if not found.summary["table"]:
         present.say(f"nobody has looked at this runsc yet: there is no {table.path(found.version).name}; see --write")
     if write and found.summary["ok"]:

@@ -61,7 +61,7 @@ def judged(
         began=ran > 0,
         finished=ran == len(attempts) * len(answers),
         found=f"{len(through)} got through: {', '.join(through[:_NAMED])}" if through else "",
-        layer=f"call filter: {', '.join(f'{count} {name}' for name, count in counted.items() if count)} of {ran}",
+        layer=f"call filter: {', '.join(f'{count} {name}' for name, count in counted.items() if count) or 0} of {ran}",
     )
 
 

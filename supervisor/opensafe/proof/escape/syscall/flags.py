@@ -32,6 +32,10 @@ TAKING: Final = Mutant(
 )
 
 
+#: Why settings are refused that have such flags; what else may keep a daemon from its start says nothing of them.
+_REASONS: Final = ("unknown field", "No such file or directory")
+
+
 def _settings(daemon: private.PrivateDaemon) -> Mapping[str, str]:
     """Ways to tell the daemon of flags, each a whole file of settings."""
     plain = daemon.settings.read_text()
@@ -57,6 +61,9 @@ async def _by_settings(_: Stand) -> Run:
             try:
                 await asyncio.to_thread(daemon.start)
             except private.DaemonFailedError:
+                why = "".join(daemon.log_tail()[-1:])
+                if not any(reason in why for reason in _REASONS):
+                    return Run(began=True, finished=False, fault=f"{way}: {why[-160:]}")
                 refused.append(way)
             else:
                 started.append(way)

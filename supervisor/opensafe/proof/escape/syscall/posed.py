@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from opensafe.proof import posture
 from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Row, attempts, bare
@@ -192,11 +194,24 @@ def named():
     os.execv("/bin/sleep", [NAME, "0.5"])
 show(" ".join(os.uname()))
 show(read("/proc/version"))
+say("kernel", "the guest's kernel is " + os.uname().release)
 attempt("log", log)
 attempt("a process of a name", named)
 """,
     command="uname -a; cat /proc/version; exec -a {name} sleep 0.5",
 )
+
+
+def _named(attempt: Attempt) -> Attempt:
+    """A call's output has no marks of ours: its first line is what the kernel calls itself."""
+
+    async def named(on: Stand) -> Run:
+        run = await attempt(on)
+        kernel = " ".join(run.hints[0].split()[2:3]) if run.hints else ""
+        return msgspec.structs.replace(run, layer=f"the guest's kernel is {kernel}") if kernel else run
+
+    return named
+
 
 POSED = (
     Trial(
@@ -231,6 +246,6 @@ POSED = (
         attacks=("T1611",),
         breach="a process of the host with the guest's name, the host's kernel release in the guest, or no sentry",
         control="bare: the same program on the host",
-        attempts=attempts(_WHO), weak=bare(_WHO),
+        attempts=(_named(attempts(_WHO)[0]), *attempts(_WHO)[1:]), weak=bare(_WHO),
     ),
 )  # fmt: skip
