@@ -10,9 +10,7 @@ import pytest
 from opensafe.proof import mutants
 from opensafe.proof.escape import boundaries, report
 from opensafe.proof.escape.probe import Boundary, Verdict
-from opensafe.proof.escape.syscall.annotations import COPYING
-from opensafe.proof.escape.syscall.filtered import NO_ARGUMENTS
-from opensafe.proof.escape.syscall.flags import TAKING
+from opensafe.proof.escape.syscall.mutants import COPYING, NO_ARGUMENTS, TAKING
 from opensafe.proof.escape.syscall.probes import PROBES
 from opensafe.proof.escape.syscall.running import run
 

@@ -104,14 +104,15 @@ def gained(before: Facts, after: Facts) -> tuple[str, ...]:
     return tuple(f"{fact} ({after[fact]})" for fact in sorted(after.keys() - before.keys() - EXPECTED - ALLOWED))
 
 
-def around(run: pathlib.Path) -> set[int]:
-    """Sentries, gofers and their stubs of the sandboxes whose warden has this run directory."""
+def around(run: pathlib.Path, sandbox: str = "") -> set[int]:
+    """Sentries, gofers and their stubs of the sandboxes whose warden has this run directory, or of one of them."""
+    names = [sandbox.encode()] if sandbox else []
     parents: dict[int, int] = {}
     found: set[int] = set()
     for entry in _PROC.glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if words[0] in _ROLES and f"--root={run}/runsc".encode() in words:
+            if words[0] in _ROLES and {f"--root={run}/runsc".encode(), *names} <= set(words):
                 found.add(int(entry.name))
             parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
     below = found

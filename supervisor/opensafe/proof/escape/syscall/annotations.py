@@ -11,12 +11,13 @@ from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
 from opensafe.proof import posture, private
 from opensafe.proof.escape.cell import TEMPLATE
+from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.escape.weakening import Weakening
-from opensafe.proof.mutants import Mutant
 
-from .stand import POLICY, Stand, mutated
+from .mutants import mutant
+from .stand import POLICY
 
 #: runsc takes them from an OCI specification (runsc/specutils). The flags are two that show on the host.
 _ANNOTATIONS: Final[Mapping[str, str]] = {
@@ -30,27 +31,6 @@ _ANNOTATIONS: Final[Mapping[str, str]] = {
 _PREFIX: Final = "dev.gvisor."
 #: What runsc says where an annotation is one that it may not take.
 _APPLIED: Final = "annotations to runsc config"
-COPYING: Final = (
-    Mutant(
-        id="annotations-subject",
-        file="model/sandbox.py",
-        old="    limits: SandboxLimits = SandboxLimits()\n\n    def subject_digest",
-        new="    limits: SandboxLimits = SandboxLimits()\n    labels: dict[str, str] = {}\n\n    def subject_digest",
-    ),
-    Mutant(
-        id="annotations-asked",
-        file="control/sandboxes.py",
-        old="                limits=wanted.limits,\n            )\n",
-        new="                limits=wanted.limits,\n                labels=wanted.labels,\n            )\n",
-    ),
-    Mutant(
-        id="annotations-copied",
-        file="warden/sandbox/spec.py",
-        old='        "hostname": HOSTNAME,\n',
-        new='        "hostname": HOSTNAME,\n        "annotations": dict(spec.labels),\n',
-        says="labels of whoever asks for a sandbox become annotations of its specification",
-    ),
-)
 
 
 async def _labelled(daemon: private.PrivateDaemon) -> Run:
@@ -92,12 +72,12 @@ def _annotations(spec: dict[str, Any]) -> list[str]:
     return list(spec.get("annotations", {}))
 
 
-async def _by_client(on: Stand) -> Run:
+async def _by_client(on: Ground) -> Run:
     assert on.daemon is not None  # noqa: S101 - only a control has none
     return await _labelled(on.daemon)
 
 
-async def _by_operation(_: Stand) -> Run:
+async def _by_operation(_: Ground) -> Run:
     """What the front tells the warden: a subject that has annotations can't be read as one."""
     subject = {"sandbox_id": new_id("sb"), "annotations": dict(_ANNOTATIONS)}
     try:
@@ -116,7 +96,7 @@ class _Annotated(Weakening, frozen=True, kw_only=True):
         return {**super().applied(spec), "annotations": dict(self.annotations)}
 
 
-async def _overridden(on: Stand, *, allowed: bool) -> Run:
+async def _overridden(on: Ground, *, allowed: bool) -> Run:
     """One annotation of a flag that shows in how the sentry stands."""
     opened = (POLICY, "the specification", *(("the flag that lets them",) if allowed else ()))
     flags = ("--allow-flag-override",) if allowed else ()
@@ -132,13 +112,12 @@ async def _overridden(on: Stand, *, allowed: bool) -> Run:
     return Run(opened=opened, began=True, finished=True, found=found, layer="runsc: it takes no flag by annotation")
 
 
-async def _copied(on: Stand) -> Run:
+async def _copied(on: Ground) -> Run:
     """Labels are copied, and what is copied counts: both have to show."""
     counts = await _overridden(on, allowed=True)
     if not counts.found:
         return counts
-    async with mutated(*COPYING, name="annotations") as daemon:
-        run = await _labelled(daemon)
+    run = await _labelled(await mutant(on))
     return msgspec.structs.replace(run, found=f"{run.found}; {counts.found}" if run.found else "")
 
 

@@ -3,27 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt as Try
 from opensafe.proof.escape.trial import Trial
-from opensafe.proof.mutants import Mutant
 
 from . import denied, plan, whole
 from .figures import ANSWERS
+from .mutants import mutant
 from .plan import Attempt
-from .stand import FILTER, POLICY, Stand, called, mutated, unfiltered
+from .stand import FILTER, POLICY, called, swept, swept_by_calls, unfiltered
 from .sweep import OPEN, bring, sweep
 
 _DEFAULT: Final = "default"
 _NAMED: Final = 3
-NO_ARGUMENTS: Final = Mutant(
-    id="arguments",
-    file="warden/sandbox/seccomp.py",
-    old="verdicts.update((NUMBERS[name], BY_ARGUMENT[name]) for name in profile.conditional)",
-    new="verdicts.update((NUMBERS[name], bpf.ALLOW) for name in profile.conditional)",
-    says="calls that have rules for their arguments are allowed with any",
-)
-
 Judge = Callable[[str, Attempt, str], bool]
 """Whether an answer under a profile is a breach."""
 
@@ -66,42 +59,41 @@ def judged(
 
 
 def _by_call(breach: Judge) -> Try:
-    async def attempt(on: Stand) -> Run:
-        return judged({_DEFAULT: await on.called()}, plan.attempts(), breach, ())
+    async def attempt(on: Ground) -> Run:
+        return judged({_DEFAULT: await swept_by_calls(on)}, plan.attempts(), breach, ())
 
     return attempt
 
 
 def _in_cells(breach: Judge) -> Try:
-    async def attempt(on: Stand) -> Run:
-        answers = {profile: await on.swept(profile) for profile in whole.ALL}
+    async def attempt(on: Ground) -> Run:
+        answers = {profile: await swept(on, profile) for profile in whole.ALL}
         return judged(answers, plan.attempts(), breach, (POLICY,))
 
     return attempt
 
 
 def _without(breach: Judge) -> Try:
-    async def control(on: Stand) -> Run:
-        return judged({_DEFAULT: await on.swept(OPEN)}, plan.attempts(), breach, (POLICY, FILTER))
+    async def control(on: Ground) -> Run:
+        return judged({_DEFAULT: await swept(on, OPEN)}, plan.attempts(), breach, (POLICY, FILTER))
 
     return control
 
 
-async def _arguments_by_call(on: Stand) -> Run:
+async def _arguments_by_call(on: Ground) -> Run:
     assert on.daemon is not None  # noqa: S101 - only a control has none
     return judged({_DEFAULT: await called(on.daemon, denied.attempts())}, denied.attempts(), _accepted, ())
 
 
-async def _arguments_in_a_cell(on: Stand) -> Run:
+async def _arguments_in_a_cell(on: Ground) -> Run:
     async with on.cells.cell() as cell:
         await bring(cell)
         answers = await sweep(cell, _DEFAULT, denied.attempts())
     return judged({_DEFAULT: answers}, denied.attempts(), _accepted, (POLICY,))
 
 
-async def _arguments_of_a_mutant(_: Stand) -> Run:
-    async with mutated(NO_ARGUMENTS, name="arguments") as daemon:
-        return judged({_DEFAULT: await called(daemon, denied.attempts())}, denied.attempts(), _accepted, ())
+async def _arguments_of_a_mutant(on: Ground) -> Run:
+    return judged({_DEFAULT: await called(await mutant(on), denied.attempts())}, denied.attempts(), _accepted, ())
 
 
 FILTERED = (

@@ -10,26 +10,18 @@ from typing import Final
 from opensafe.client import Client
 from opensafe.proof import posture, private
 from opensafe.proof.escape.cell import TEMPLATE
+from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
-from opensafe.proof.escape.trial import Attempt, Trial
-from opensafe.proof.mutants import Mutant, planted
+from opensafe.proof.escape.trial import Trial
 
-from .stand import Stand
+from .mutants import VARIABLE, mutant
 
 _FLAGS: Final = (
     "--TESTONLY-unsafe-nonroot", "--profile", "--host-uds=open", "--network=host", "--allow-flag-override",
     "--rootless", "--net-raw", "--iouring", "--directfs=false", "--character-device-policy=passthrough",
 )  # fmt: skip
-_VARIABLE: Final = "OPENSAFE_RUNSC_FLAGS"
 #: One that a sandbox starts with.
 _HARMLESS: Final = "--net-raw"
-TAKING: Final = Mutant(
-    id="flags",
-    file="warden/sandbox/runsc.py",
-    old='            "--host-settings=ignore",\n',
-    new=f'            "--host-settings=ignore", *__import__("os").environ.get("{_VARIABLE}", "").split(),\n',
-    says="runsc's command line takes flags from outside of the code",
-)
 
 
 #: Why settings are refused that have such flags; what else may keep a daemon from its start says nothing of them.
@@ -51,7 +43,7 @@ def _settings(daemon: private.PrivateDaemon) -> Mapping[str, str]:
     }
 
 
-async def _by_settings(_: Stand) -> Run:
+async def _by_settings(_: Ground) -> Run:
     """No daemon may start with any of them."""
     daemon = private.PrivateDaemon("flags", {"default": ("developer",)})
     refused, started = [], []
@@ -79,9 +71,9 @@ async def _by_settings(_: Stand) -> Run:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """With variables as a tool that takes flags from them would read."""
-    names = (_VARIABLE, "RUNSC_FLAGS", "RUNSC_OPTIONS", "GVISOR_FLAGS")
+def environment() -> Iterator[None]:
+    """With variables as a tool that takes flags from them would read: of every daemon that starts meanwhile."""
+    names = (VARIABLE, "RUNSC_FLAGS", "RUNSC_OPTIONS", "GVISOR_FLAGS")
     os.environ.update(dict.fromkeys(names, _HARMLESS))
     try:
         yield
@@ -90,28 +82,25 @@ def _environment() -> Iterator[None]:
             del os.environ[name]
 
 
-def _by_environment(*mutants: Mutant) -> Attempt:
-    """A daemon that starts is asked for a sandbox, whose sentry's and gofer's command lines are looked at."""
+async def _of(daemon: private.PrivateDaemon) -> Run:
+    """It has the variables, and is asked for a sandbox, whose sentry's and gofer's command lines are looked at."""
+    lines = await _lines(daemon)
+    unsafe = sorted({word for words in lines for word in words if word.split("=")[0] in _NAMES})
+    return Run(
+        began=len(lines) > 1,
+        finished=True,
+        found=f"runsc runs with {', '.join(unsafe)}" if unsafe else "",
+        layer="runsc's command line: written from what the code has",
+    )
 
-    async def attempt(_: Stand) -> Run:
-        with planted(*mutants) if mutants else contextlib.nullcontext() as source:
-            with _environment():
-                daemon = private.PrivateDaemon("flags", {"default": ("developer",)}, source=source)
-            try:
-                await asyncio.to_thread(daemon.start)
-                lines = await _lines(daemon)
-            finally:
-                await asyncio.to_thread(daemon.stop)
-                daemon.remove()
-        unsafe = sorted({word for words in lines for word in words if word.split("=")[0] in _NAMES})
-        return Run(
-            began=len(lines) > 1,
-            finished=True,
-            found=f"runsc runs with {', '.join(unsafe)}" if unsafe else "",
-            layer="runsc's command line: written from what the code has",
-        )
 
-    return attempt
+async def _by_environment(on: Ground) -> Run:
+    assert on.daemon is not None  # noqa: S101 - only a control has none
+    return await _of(on.daemon)
+
+
+async def _taken(on: Ground) -> Run:
+    return await _of(await mutant(on))
 
 
 #: `--network` is among them by its value alone.
@@ -142,6 +131,6 @@ FLAGGED = (
         attacks=("T1562", "T1611"),
         breach="the daemon starts with them in its settings, or runsc's processes have one in their command lines",
         control="mut: a daemon whose runsc takes flags from the environment",
-        attempts=(_by_settings, _by_environment()), weak=_by_environment(TAKING), alone=True,
+        attempts=(_by_settings, _by_environment), weak=_taken,
     ),
 )  # fmt: skip

@@ -5,14 +5,14 @@ from typing import Final
 from opensafe.proof.escape import guest, host
 from opensafe.proof.escape.cell import Cell
 from opensafe.proof.escape.filesystem import scenes
-from opensafe.proof.escape.ground import Row, attempts, bare, judged, weakened
+from opensafe.proof.escape.ground import Ground, Row, attempts, bare, judged, weakened
 from opensafe.proof.escape.host import BELOW
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
 from opensafe.proof.escape.weakening import Weakening, shared
 
 from . import wire
-from .stand import FILTER, POLICY, USER, KernelScene, Stand
+from .stand import FILTER, POLICY, USER, KernelScene
 
 _SEEN: Final = "what is mounted"
 
@@ -139,7 +139,7 @@ _MAP_ALONE = Row(scene=KernelScene.open, program=_MAP, command="")
 def _visible(*, filtered: bool) -> Attempt:
     """With the canary where the guest sees it: what is left is the ring."""
 
-    async def attempt(on: Stand) -> Run:
+    async def attempt(on: Ground) -> Run:
         mark = host.nonce()
         async with scenes.canary() as scene, on.cells.cell(shared(BELOW, str(BELOW))) as cell:
             launch = cell.launch("/usr/bin/python3", "-I", "-c", guest.build(_RING, scene.facts, mark))

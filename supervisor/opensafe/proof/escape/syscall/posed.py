@@ -10,14 +10,14 @@ import msgspec
 
 from opensafe.proof import posture
 from opensafe.proof.escape import host
-from opensafe.proof.escape.ground import Row, attempts, bare
+from opensafe.proof.escape.ground import Ground, Row, attempts, bare
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
 from opensafe.warden.network.links import Link
 from opensafe.warden.network.ports import Port
 
-from .stand import POLICY, Stand, looking
+from .stand import POLICY, looking
 from .wire import Wire
 
 _GUARD: Final = "host guard"
@@ -95,7 +95,7 @@ class Sampled:
 
 
 def _in_cell(faults: Faults, layer: str, weakening: Weakening = AS_SHIPPED, opened: tuple[str, ...] = ()) -> Attempt:
-    async def attempt(on: Stand) -> Run:
+    async def attempt(on: Ground) -> Run:
         sampled = Sampled()
         async with on.cells.cell(weakening) as cell, looking(lambda: sampled.read(cell.cgroup.pids(), faults)):
             done = await cell.run(cell.launch("/usr/bin/python3", "-I", "-c", _WORK))
@@ -105,11 +105,13 @@ def _in_cell(faults: Faults, layer: str, weakening: Weakening = AS_SHIPPED, open
 
 
 def _by_call(faults: Faults, layer: str) -> Attempt:
-    async def attempt(on: Stand) -> Run:
+    async def attempt(on: Ground) -> Run:
         assert on.daemon is not None  # noqa: S101 - only a control has none
         run, sampled = on.daemon.run, Sampled()
-        look = looking(lambda: sampled.read(posture.around(run), faults))
-        async with on.session() as (client, session, sandbox), look:
+        async with (
+            on.session() as (client, session, sandbox),
+            looking(lambda: sampled.read(posture.around(run, sandbox), faults)),
+        ):
             done = await client.run_call(session, sandbox, "work", "Bash", {"command": _COMMAND})
         return sampled.run(worked=done.stdout.endswith(b"worked\n"), layer=layer)
 
@@ -127,7 +129,7 @@ class _Early(Wire):
         return await super().port(namespace, link)
 
 
-async def _before_the_filter(on: Stand) -> Run:
+async def _before_the_filter(on: Ground) -> Run:
     """Looked at before the start, and without the guard, which alone is there before the sentry's own."""
     sampled = Sampled()
     run = on.cells.layout.run
@@ -138,7 +140,7 @@ async def _before_the_filter(on: Stand) -> Run:
     return sampled.run(worked=True, opened=(_GUARD,), layer="runsc, created and not started")
 
 
-async def _weaker(on: Stand) -> Run:
+async def _weaker(on: Ground) -> Run:
     """Two of them, each of which must show."""
     found = []
     for weakening in (Weakening(host_network=True), Weakening(runsc=("--directfs=false",))):
@@ -205,7 +207,7 @@ attempt("a process of a name", named)
 def _named(attempt: Attempt) -> Attempt:
     """A call's output has no marks of ours: its first line is what the kernel calls itself."""
 
-    async def named(on: Stand) -> Run:
+    async def named(on: Ground) -> Run:
         run = await attempt(on)
         kernel = " ".join(run.hints[0].split()[2:3]) if run.hints else ""
         return msgspec.structs.replace(run, layer=f"the guest's kernel is {kernel}") if kernel else run

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from opensafe.proof.escape import trial
+from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Probe, Result
 
-from .stand import Stand
+from . import flags
 
 
 async def run(probes: Sequence[Probe], *, only_controls: bool, done: Callable[[Result], None]) -> tuple[Result, ...]:
     """Every probe and its control. Needs root."""
-    ground = functools.partial(Stand.open, name="syscalls", only_controls=only_controls)
-    return await trial.run(cast(Sequence[trial.Trial], probes), ground, only_controls=only_controls, done=done)
+    ground = functools.partial(Ground.open, name="syscalls", only_controls=only_controls)
+    with flags.environment():
+        return await trial.run(cast(Sequence[trial.Trial], probes), ground, only_controls=only_controls, done=done)

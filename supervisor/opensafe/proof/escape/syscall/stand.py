@@ -7,9 +7,8 @@ import os
 import pathlib
 import socket
 import struct
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Final
 
 from opensafe.errors import DriverError
@@ -18,10 +17,9 @@ from opensafe.model.ids import new_id
 from opensafe.model.outcome import OutcomeKind
 from opensafe.proof import posture, private
 from opensafe.proof.escape import host
-from opensafe.proof.escape.cell import Cell, Cells, Output
-from opensafe.proof.escape.ground import ALL_CAPABILITIES, Ground, daemon, patient, sandboxed
+from opensafe.proof.escape.cell import Cell, Output
+from opensafe.proof.escape.ground import ALL_CAPABILITIES, Ground, sandboxed
 from opensafe.proof.escape.probe import Run
-from opensafe.proof.mutants import Mutant, planted
 
 from . import plan
 from .plan import Attempt
@@ -29,7 +27,6 @@ from .sweep import OPEN, PROGRAM, alone, bring, made, program, sweep
 
 POLICY: Final = "policy"
 FILTER: Final = "call filter"
-_CALLED: Final = "by a call"
 USER: Final = "the guest's user"
 #: What the monitor ends a call for (policies/opensafe/runtime).
 _ENDED: Final = "signal=31"
@@ -45,33 +42,33 @@ _LOOK_S: Final = 0.02
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-class Stand(Ground):
-    """A ground on which every sweep is made once."""
-
-    def __init__(self, cells: Cells, daemon: private.PrivateDaemon | None) -> None:
-        super().__init__(cells, daemon)
-        self._swept: dict[str, Mapping[Attempt, str]] = {}
-        self._sweeping = asyncio.Lock()
-
-    async def swept(self, profile: str) -> Mapping[Attempt, str]:
-        """The answers to all attempts under a profile, or under none (OPEN), in a cell."""
-        async with self._sweeping:
-            if profile not in self._swept:
-                async with self.cells.cell() as cell:
-                    await bring(cell)
-                    self._swept[profile] = await sweep(cell, profile, plan.attempts())
-            return self._swept[profile]
-
-    async def called(self) -> Mapping[Attempt, str]:
-        """The answers to all attempts in a sandbox of the daemon's, under the profile of calls."""
-        assert self.daemon is not None  # noqa: S101 - only a control has none
-        async with self._sweeping:
-            if _CALLED not in self._swept:
-                self._swept[_CALLED] = await called(self.daemon, plan.attempts())
-            return self._swept[_CALLED]
+Answers = Mapping[Attempt, str]
 
 
-async def called(of: private.PrivateDaemon, attempts: Sequence[Attempt]) -> Mapping[Attempt, str]:
+async def swept(on: Ground, profile: str) -> Answers:
+    """The answers to all attempts under a profile, or under none (OPEN), in a cell; made once for all who ask."""
+
+    async def sweep_it() -> Answers:
+        async with on.cells.cell() as cell:
+            await bring(cell)
+            return await sweep(cell, profile, plan.attempts())
+
+    return await on.kept(f"sweep of {profile}", lambda: _once(sweep_it()))
+
+
+async def swept_by_calls(on: Ground) -> Answers:
+    """The same in a sandbox of the daemon's, under the profile of calls."""
+    assert on.daemon is not None  # noqa: S101 - only a control has none
+    daemon = on.daemon
+    return await on.kept("sweep by calls", lambda: _once(called(daemon, plan.attempts())))
+
+
+@contextlib.asynccontextmanager
+async def _once(work: Coroutine[None, None, Answers]) -> AsyncIterator[Answers]:
+    yield await work
+
+
+async def called(of: private.PrivateDaemon, attempts: Sequence[Attempt]) -> Answers:
     """The answers in a sandbox of a daemon's, by calls that were judged. One that the profile kills for is a call of
     its own, because the monitor ends the whole call then. Raises DriverError, OpenSafeError.
     """
@@ -102,16 +99,7 @@ async def called(of: private.PrivateDaemon, attempts: Sequence[Attempt]) -> Mapp
         return answers
 
 
-@contextlib.asynccontextmanager
-async def mutated(*mutants: Mutant, name: str = "mutant") -> AsyncIterator[private.PrivateDaemon]:
-    """A daemon of our code with faults in it."""
-    with planted(*mutants) as source, tempfile.TemporaryDirectory(prefix="opensafe-escape-") as made_for:
-        bundles = await asyncio.to_thread(patient, pathlib.Path(made_for))
-        async with daemon(name, bundles, source=source) as started:
-            yield started
-
-
-async def unfiltered(on: Stand, attempts: Sequence[Attempt], *, root: bool) -> Run:
+async def unfiltered(on: Ground, attempts: Sequence[Attempt], *, root: bool) -> Run:
     """All of them where no filter is, as the guest's user or its root with every capability: what is held then is the
     host, and only that is looked at.
     """

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from opensafe.proof.escape import guest, host
 from opensafe.proof.escape.cell import Cell, Output
-from opensafe.proof.escape.ground import ALL_CAPABILITIES, Row, judged, told
+from opensafe.proof.escape.ground import ALL_CAPABILITIES, Ground, Row, judged, told
 from opensafe.proof.escape.probe import Run
 from opensafe.proof.escape.trial import Attempt
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
@@ -17,8 +17,6 @@ from opensafe.warden.network import links, namespaces
 from opensafe.warden.network.links import Link
 from opensafe.warden.network.ports import Port, open_port
 from opensafe.warden.sandbox.trust import Trust
-
-from .stand import Stand
 
 #: Of documentation (RFC 5737): they are routed nowhere.
 _LINK: Final = Link(0, "192.0.2.7", "192.0.2.6")
@@ -115,7 +113,7 @@ async def scene() -> AsyncIterator[WireScene]:
 def attempt(row: Row, how: _How | None, *, weakening: Weakening = AS_SHIPPED, opened: tuple[str, ...] = ()) -> Attempt:
     """The row's program in a cell with a link. how: Cell.run and its like; None: as the guest's root."""
 
-    async def run(on: Stand) -> Run:
+    async def run(on: Ground) -> Run:
         mark = host.nonce()
         async with Wire.laid(on.cells.layout.namespaces) as wire, on.cells.cell(weakening, way_out=wire) as cell:
             ends = WireScene(wire)
@@ -133,7 +131,7 @@ def attempt(row: Row, how: _How | None, *, weakening: Weakening = AS_SHIPPED, op
 def by_call(row: Row) -> Attempt:
     """As a call of the daemon's, whose sandboxes have no link here: what refuses it does so before any."""
 
-    async def run(on: Stand) -> Run:
+    async def run(on: Ground) -> Run:
         ends = WireScene()
         facts = {name.lower(): str(value) for name, value in ends.facts.items()}
         async with on.session() as (client, session, sandbox):
