@@ -41,7 +41,7 @@ def test_development_tools_are_not_installed(destination):
 
 @pytest.mark.parametrize(
     "name",
-    ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "images/base/manifest.json",
+    ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "libexec/proof/sweep", "images/base/manifest.json",
      "share/policy.bundle.tar.gz", "share/doc/runbooks.md", "share/grafana/opensafe.json"],
 )  # fmt: skip
 def test_everything_the_daemon_reads_is_under_the_prefix(destination, name):

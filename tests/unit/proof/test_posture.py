@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -62,3 +64,19 @@ def test_namespaces_are_compared_with_those_of_the_process_named():
         finally:
             os.kill(child.pid, signal.SIGKILL)
             os.kill(other.pid, signal.SIGKILL)
+
+
+def test_only_processes_of_runsc_below_a_run_directory_are_around_a_guest(tmp_path):
+    words = ["runsc-sandbox", f"--root={tmp_path}/runsc", "boot", "sb-1"]
+    code = f"import subprocess, sys; subprocess.run(['sleep', '60'])  # {tmp_path}"
+    with subprocess.Popen([*words[:1], "-c", code, *words[1:]], executable=sys.executable) as sentry:
+        try:
+            while len(found := posture.around(tmp_path)) < 2:
+                assert sentry.poll() is None
+                time.sleep(0.01)  # no event tells of a child's child
+            assert sentry.pid in found
+            assert posture.around(tmp_path, "sb-1") == found
+            assert posture.around(tmp_path, "sb-2") == posture.around(tmp_path / "other") == set()
+        finally:
+            for pid in posture.around(tmp_path):
+                os.kill(pid, signal.SIGKILL)
