@@ -12,8 +12,11 @@ from typing import Any, Final
 
 import grpc
 import structlog
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no types
 from grpc_status import rpc_status
+
+from opensafe.errors import InvalidArgument
 
 from .status import to_status
 
@@ -24,6 +27,8 @@ _Stream = Callable[[Any, Any], AsyncIterator[Any]]
 Answered = Callable[[str, str, float], None]
 """Told of each request that was answered: the method's full name, the status code's name, and the seconds it took."""
 
+#: How much of a decoder's own words is passed on.
+_WHY_MAX: Final = 200
 _OK: Final = "OK"
 _CANCELLED: Final = "CANCELLED"
 
@@ -58,7 +63,7 @@ class Handlers(grpc.GenericRpcHandler):
             await asyncio.wait(self._tasks)
 
     def _guarded(self, name: str, handler: Any) -> Any:  # noqa: ANN401 - as grpc makes them
-        codec = (handler.request_deserializer, handler.response_serializer)
+        codec = (_reader(handler.request_deserializer), handler.response_serializer)
         if handler.unary_unary:
             return grpc.unary_unary_rpc_method_handler(self._unary(name, handler.unary_unary), *codec)
         if handler.unary_stream:
@@ -70,7 +75,7 @@ class Handlers(grpc.GenericRpcHandler):
     def _unary(self, name: str, handler: _Unary) -> _Unary:
         async def handle(request: Any, context: Any) -> Any:  # noqa: ANN401 - as the handler
             async with self._answering(name, context):
-                task = asyncio.ensure_future(handler(request, context))
+                task = asyncio.ensure_future(handler(_readable(request), context))
                 self._tasks.add(task)
                 task.add_done_callback(self._ended)
                 return await asyncio.shield(task)
@@ -80,7 +85,7 @@ class Handlers(grpc.GenericRpcHandler):
     def _stream(self, name: str, handler: _Stream) -> _Stream:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as the handler
             async with self._answering(name, context):
-                async for response in handler(request, context):
+                async for response in handler(_readable(request), context):
                     yield response
 
         return handle
@@ -108,3 +113,31 @@ class Handlers(grpc.GenericRpcHandler):
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # read: where the client is gone, nobody else does
+
+
+def _reader(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """What is no such message becomes an error of ours in its place: gRPC makes a failure of the server's own of it."""
+
+    def read(data: bytes) -> Any:  # noqa: ANN401 - a request of whatever message
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return InvalidArgument(
+                f"the request can't be read: {error}"[:_WHY_MAX],
+                value=f"{len(data)} bytes",
+                remedy="Send the message that the method has in its .proto file.",
+            )
+
+    return read
+
+
+def _readable(request: Any) -> Any:  # noqa: ANN401 - a request, or the requests of a stream
+    """The same where it could be read. Raises InvalidArgument."""
+    if isinstance(request, InvalidArgument):
+        raise request
+    return _each_readable(request) if isinstance(request, AsyncIterator) else request
+
+
+async def _each_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _readable(request)

@@ -81,6 +81,26 @@ async def test_an_error_is_a_status(tmp_path, agent, code, text):
     assert (caught.value.code(), caught.value.details()) == (code, text)
 
 
+@pytest.mark.parametrize("method", ["CreateSession", "CloseSession"])
+async def test_CP24_what_is_no_message_is_the_clients_fault(tmp_path, method):
+    async with served(tmp_path, Sessions()) as (channel, _):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary(f"/opensafe.v1.SessionService/{method}")(b"\xff\xff\xff")
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "can't be read" in str(caught.value.details())
+
+
+async def test_CP24_nor_is_one_within_a_stream(tmp_path):
+    async with served(tmp_path, Sessions()) as (channel, _):
+        begin: Any = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        asked = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+        stream = begin(iter([asked, b"\xff\xff\xff"]))
+        assert await stream.read()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stream.read()
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_what_nobody_offers_is_unimplemented(tmp_path):
     async with served(tmp_path, Sessions()) as (channel, _):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
