@@ -30,8 +30,8 @@ _METRICS: Final = (
 NEVER_VETTED: Final = tuple(
     ipaddress.IPv4Network(one) for one in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 )
-_Network = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
-_Resolver = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}(:\d{1,5})?$")]
+_Network = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}\Z")]
+_Resolver = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}(:\d{1,5})?\Z")]
 #: What patterns of `egress` mean, for who does not read them.
 _WORDS: Final = {
     "egress.links": "an IPv4 network, /8 to /28, as 10.201.0.0/16",
@@ -46,7 +46,7 @@ _WORDS: Final = {
     "egress.proxy.address": "a name in lower case or an IPv4 address, and a port, as proxy.corp.example:3128",
 }
 _REFUSED: Final = re.compile(r"Expected `str` matching regex .* - at `\$\.(.+)`")
-PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+PrincipalName = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}\Z")]
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,9 +144,9 @@ class EgressSettings(_Section, frozen=True):
 
     enabled: bool = False
     user: str = "opensafe-egress"
-    links: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/([89]|1\d|2[0-8])$")] = "10.201.0.0/16"
-    uplink: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/30$")] = "10.202.0.0/30"
-    synthetic: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/(1[6-9]|2[0-8])$")] = "10.203.0.0/22"
+    links: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/([89]|1\d|2[0-8])\Z")] = "10.201.0.0/16"
+    uplink: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/30\Z")] = "10.202.0.0/30"
+    synthetic: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}/(1[6-9]|2[0-8])\Z")] = "10.203.0.0/22"
     resolvers: Annotated[tuple[_Resolver, ...], msgspec.Meta(max_length=8)] = ()
     vetted_also: Annotated[tuple[_Network, ...], msgspec.Meta(max_length=64)] = ()
     terminate: Annotated[tuple[TerminateSettings, ...], msgspec.Meta(max_length=64)] = ()

@@ -42,8 +42,8 @@ from .sessions import Sessions
 
 _REMEDY: Final = "Make one with CreateSandbox."
 
-_LabelKey = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
-_LabelValue = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=256)]
+_LabelKey = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")]
+_LabelValue = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f]*\Z", max_length=256)]
 Labels = Annotated[dict[_LabelKey, _LabelValue], msgspec.Meta(max_length=16)]
 _Seconds = Annotated[int, msgspec.Meta(ge=0, le=31_536_000)]
 

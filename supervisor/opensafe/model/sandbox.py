@@ -13,10 +13,10 @@ from .calls import Program
 from .canonical import digest
 from .limits import CallLimits, SandboxLimits
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,31}\Z")]
 
 
-ImageDigest = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
+ImageDigest = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")]
 #: Network profiles: loopback and no way out, or a link to the gateway, which lets a running call reach its grant.
 NO_NETWORK = "none"
 GATEWAY = "gateway"

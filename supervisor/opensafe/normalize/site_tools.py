@@ -43,7 +43,7 @@ class FactMapping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     a text for bash. argv: a list of texts.
     """
 
-    pointer: Annotated[str, msgspec.Meta(pattern=r"^/[A-Za-z0-9_.-]{1,64}(/\*)?$")]
+    pointer: Annotated[str, msgspec.Meta(pattern=r"^/[A-Za-z0-9_.-]{1,64}(/\*)?\Z")]
     kind: Kind = msgspec.field(name="as")
 
     @property
@@ -63,12 +63,12 @@ class SiteTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     description_sha256: pins what the client must have been shown of it (model/description.py), "" for no pin.
     """
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")]
     description: Annotated[str, msgspec.Meta(max_length=4096)]
     schema: dict[str, Any]
     facts: tuple[FactMapping, ...]
     risk: Literal["low", "medium", "high"]
-    server: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}$")] = ""
+    server: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}\Z")] = ""
     description_sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
 

@@ -33,7 +33,7 @@ ENTRYPOINTS: Final = (
     "gate/sandbox", "gate/tool", "gate/write",
 )  # fmt: skip
 
-Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     format: int
     number: Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-    revision: Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,15}-[0-9a-f]{12}$")]
+    revision: Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,15}-[0-9a-f]{12}\Z")]
     abi: tuple[int, int]
     entrypoints: tuple[str, ...]
     files: dict[str, Sha256]

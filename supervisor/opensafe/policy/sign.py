@@ -24,7 +24,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     algorithm: str
     key: str
-    signature: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{128}$")]
+    signature: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{128}\Z")]
 
 
 def verify(members: dict[str, bytes], trusted: Trusted) -> str:

@@ -50,9 +50,9 @@ LOG_SOCKET: Final = "log.sock"
 #: Exit status (EX_CONFIG) of a child for which another start would not help.
 REFUSES: Final = 78
 
-Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
-Id = Annotated[str, msgspec.Meta(pattern=r"^(sb|exec)-[0-9a-f]{20}$")]
-Address = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}$")]
+Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Id = Annotated[str, msgspec.Meta(pattern=r"^(sb|exec)-[0-9a-f]{20}\Z")]
+Address = Annotated[str, msgspec.Meta(pattern=r"^(\d{1,3}\.){3}\d{1,3}\Z")]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
