@@ -15,6 +15,7 @@ _MODULES: Final[Mapping[Boundary, tuple[str, str]]] = {
     Boundary.PROCESS: ("process.probes", "process.running"),
     Boundary.SYSCALL: ("syscall.probes", "syscall.running"),
     Boundary.NETWORK: ("network.probes", "network.running"),
+    Boundary.CONTROL: ("control.probes", "control.running"),
 }
 
 

@@ -1,0 +1,93 @@
+"""The suite itself, with every weakness on and without a probe, must not be green: CP-25."""
+
+import asyncio
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from opensafe.proof.escape.probe import Run, Severity
+from opensafe.proof.escape.trial import Trial
+from opensafe.proof.mutants import PACKAGE, Mutant
+
+from .ground import Yard
+from .mutants import SUITE
+from .row import row
+
+_RUN: Final = ("-m", "opensafe.cli", "escape", "run", "--boundary", "control", "--json")
+#: Rows whose ground is one daemon: what holds for them holds for all, which `judged` asks.
+_FEW: Final = ("--probe", "CP-15", "--probe", "CP-16")
+_JUDGED: Final = ("-m", "opensafe.proof.escape.control.judged")
+_PATIENCE_S: Final = 100.0
+#: Where programs and images are looked for: by this package, wherever the copy lies.
+_PLACE: Final = Mutant(
+    id="place",
+    file="proof/private.py",
+    old="pathlib.Path(opensafe.__file__).resolve().parents[2]",
+    new=f"pathlib.Path({str(PACKAGE.parents[1])!r})",
+)
+
+
+async def _python(source: pathlib.Path, *words: str) -> tuple[int, bytes]:
+    """Exit status and standard output of the package in `source`."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *words),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            stdout, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    return process.returncode or 0, stdout
+
+
+async def _report(source: pathlib.Path, what: str, *words: str) -> tuple[str, str]:
+    """What is green of a run that must not be, and the figures of it."""
+    status, stdout = await _python(source, *_RUN, *words)
+    try:
+        summary = json.loads(stdout)["summary"]
+    except ValueError:
+        return (f"{what}: exit status 0" if status == 0 else ""), f"{what}: exit status {status}, no report"
+    figures = f"{what}: exit status {status}, {summary['planned']} planned, {summary['breached']} breached"
+    return (figures if status == 0 or summary["ok"] else ""), figures
+
+
+async def _attack(yard: Yard, mutants: Sequence[Mutant] = ()) -> Run:
+    """With the given faults of the judging itself, if any."""
+    weak = await yard.source((_PLACE, *SUITE["weak"], *mutants))
+    empty = await yard.source((_PLACE, *SUITE["empty"], *mutants))
+    judged = await yard.source(mutants)
+    one, two = await _report(weak, "every weakness on", *_FEW), await _report(empty, "no probe")
+    status, lines = await _python(judged, *_JUDGED)
+    green = lines.decode(errors="replace").splitlines()
+    found = [figures for figures in (one[0], two[0]) if figures] + green[:2]
+    return Run(
+        began=True,
+        finished=status == 0,
+        found="; ".join(found),
+        layer=f"the rules of the report: {one[1]}; {two[1]}; {len(green)} runs that prove nothing are green",
+        fault="" if status == 0 else f"the rules could not be asked: exit status {status}",
+    )
+
+
+TRIALS: Final[tuple[Trial, ...]] = (
+    row(
+        id="CP-25",
+        title="the suite itself: every weakness on, no probe at all, and runs that prove nothing, of every probe",
+        severity=Severity.INTEGRITY,
+        attacks=("T1562.001",),
+        breach="exit status 0, or a report that says ok",
+        control="mutants: evidence of a breach counts for nothing, and nothing planned is enough",
+        attempts=(_attack,),
+        weak=partial(_attack, mutants=SUITE["inverted"]),
+    ),
+)

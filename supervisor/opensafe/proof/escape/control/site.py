@@ -1,0 +1,140 @@
+"""One daemon under attack, as the host sees it: its log, the warden's ledger, its directories."""
+
+import asyncio
+import contextlib
+import json
+import pathlib
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, Self
+
+from opensafe.client import Client
+from opensafe.proof import private
+from opensafe.proof.signed import SignedBundles
+
+from . import wire
+
+#: Whose group the strangers are in, or are not.
+AGENT: Final = ("agent", "users")
+NEIGHBOUR: Final = ("neighbour", "games")
+#: Who sends what nobody else would.
+STRANGE: Final = ("strange", "root")
+_MORE: Final = f"""
+[principals.{AGENT[0]}]
+group = "{AGENT[1]}"
+roles = ["developer"]
+[principals.{NEIGHBOUR[0]}]
+group = "{NEIGHBOUR[1]}"
+roles = ["developer"]
+[principals.{STRANGE[0]}]
+roles = ["developer"]
+[service]
+drain_s = 2
+[audit]
+checkpoint_s = 1
+checkpoint_records = 4
+"""
+_ROLES: Final = {"reviewer": ("reviewer", "auditor", "operator")}
+_EVENT_S: Final = 20.0
+_LOOK_S: Final = 0.02
+
+
+def nonce() -> str:
+    """A word that stands nowhere yet."""
+    return f"n{secrets.token_hex(6)}"
+
+
+class Site:
+    """One daemon. bundles: the policy it serves by, and its variants, signed by the key that it trusts."""
+
+    def __init__(self, daemon: private.PrivateDaemon, bundles: SignedBundles) -> None:
+        self.daemon = daemon
+        self.bundles = bundles
+        #: Held by who changes the bundle in place.
+        self.turn = asyncio.Lock()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls, source: pathlib.Path | None = None, *, begin: bool = True, more: str = ""
+    ) -> AsyncIterator[Self]:
+        """A daemon of this source. begin: start it. more: further sections of its settings."""
+        with tempfile.TemporaryDirectory(prefix="opensafe-control-") as path:
+            bundles = SignedBundles(pathlib.Path(path), pathlib.Path(private.programs().bundle))
+            bundles.put(bundles.next({})[0])
+            daemon = private.PrivateDaemon(
+                "escape", _ROLES, bundle=bundles.place, key=bundles.public, more=_MORE + more, source=source
+            )
+            try:
+                if begin:
+                    await asyncio.to_thread(daemon.start)
+                yield cls(daemon, bundles)
+            finally:
+                await asyncio.to_thread(daemon.stop)
+                daemon.remove()
+
+    @property
+    def state(self) -> pathlib.Path:
+        """Its state directory."""
+        return self.daemon.state
+
+    @property
+    def run(self) -> pathlib.Path:
+        """Its run directory."""
+        return self.daemon.run
+
+    def socket(self, principal: str = AGENT[0]) -> pathlib.Path:
+        """The socket of one."""
+        return self.daemon.socket_of(principal)
+
+    def client(self, principal: str = AGENT[0]) -> Client:
+        """A client of one."""
+        return Client.connect(self.socket(principal))
+
+    def log(self) -> bytes:
+        """The audit log as it lies there."""
+        return b"".join(path.read_bytes() for path in sorted(self.state.glob("audit/segment-*.jsonl")))
+
+    def records(self, kind: str = "", **fields: object) -> list[dict[str, Any]]:
+        """Whole records of the log that have these fields."""
+        return [one for one in _records(self.log(), kind) if all(one.get(k) == v for k, v in fields.items())]
+
+    def ledger(self, kind: str = "") -> list[dict[str, Any]]:
+        """Entries of the ledger."""
+        return _records((self.state / "ledger.jsonl").read_bytes(), kind)
+
+    def config(self, sandbox: str) -> dict[str, Any]:
+        """The OCI configuration that a sandbox runs by."""
+        config: dict[str, Any] = json.loads((self.run / "bundles" / sandbox / "config.json").read_bytes())
+        return config
+
+    async def until(self, wanted: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is asked for
+        """What `wanted` returns when it is something. Raises TimeoutError."""
+        async with asyncio.timeout(_EVENT_S):
+            while not (found := wanted()):  # noqa: ASYNC110 - files tell nobody
+                await asyncio.sleep(_LOOK_S)
+        return found
+
+    async def served(self) -> None:
+        """Return when a front answers. Raises TimeoutError."""
+        async with asyncio.timeout(_EVENT_S):
+            while (await wire.ask(self.socket(), wire.HEALTH, b"")).code != "OK":  # noqa: ASYNC110 - a socket tells nobody
+                await asyncio.sleep(_LOOK_S)
+
+    async def settled(self, content: bytes) -> str:
+        """Put a bundle in place, held by `turn`; "" once it is in force, or why it was refused, as is on record."""
+        before = len(self.records("bundle"))
+        self.bundles.put(content)
+        record = (await self.until(lambda: self.records("bundle")[before:]))[0]
+        return "" if record["state"] == "activated" else str(record.get("reason") or record["state"])
+
+
+def _records(data: bytes, kind: str) -> list[dict[str, Any]]:
+    found = []
+    for line in data.split(b"\n"):
+        with contextlib.suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict) and (not kind or record.get("kind") == kind):
+                found.append(record)
+    return found
