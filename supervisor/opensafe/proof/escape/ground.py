@@ -1,8 +1,8 @@
 """What probes of a guest stand on: cells, and a daemon with the shipped policy. And the runs of one program there.
 
-A guest's program is tried four times: by a call that says what it is about, before everything as shipped; in a cell,
-where no policy judges, before the call filter; without that, before the sentry and the mounts; and as root of the guest
-with every capability, before those alone. Each of them finds its own scene on the host.
+A guest's program is tried five times. As shipped: by a call that says what it is about, and by one that runs a file, in
+which no policy looks. In cells, where no policy judges: before the call filter; without that, before the sentry and
+the mounts; and as root of the guest with every capability, before those alone. Each finds its own scene on the host.
 """
 
 import asyncio
@@ -44,6 +44,7 @@ ALL_CAPABILITIES: Final = tuple(
 READY: Final = "ready"
 
 _CALL_S: Final = 60.0
+_PROGRAM: Final = "/workspace/probe.py"
 _OPENED_BLOCKS: Final = 10_000
 _PYTHON: Final = "/usr/bin/python3"
 _Kept = TypeVar("_Kept")
@@ -153,6 +154,7 @@ def attempts(row: Row) -> tuple[Attempt, ...]:
     """As shipped, and with one layer after the other opened."""
     return (
         lambda on: _gated(on, row),
+        lambda on: _in_a_file(on, row),
         lambda on: _as_shipped(on, row, Cell.run, opened=(_POLICY,)),
         lambda on: _as_shipped(on, row, Cell.unfiltered, opened=(_POLICY, _FILTER)),
         lambda on: _as_shipped(on, row, None, opened=(_POLICY, _FILTER, _USER)),
@@ -208,6 +210,19 @@ async def _gated(on: Ground, row: Row) -> Run:
             result = await client.run_call(session, sandbox, "probe", "Bash", {"command": command})
         run = told(result)
         return msgspec.structs.replace(run, found=await scene.found(result.stdout + result.stderr))
+
+
+async def _in_a_file(on: Ground, row: Row) -> Run:
+    mark = host.nonce()
+    async with on.session() as (client, session, sandbox), row.scene() as scene:
+        await client.files(session, sandbox).write(_PROGRAM, row.text(scene, mark).encode())
+        async with asyncio.timeout(_CALL_S):
+            command = {"command": f"python3 -I {_PROGRAM}"}
+            result = await client.run_call(session, sandbox, "probe", "Bash", command)
+        run = await judged(scene, result.stdout + result.stderr, mark, filtered=True)
+        if result.verdict.action is not Action.ALLOW or result.outcome.kind is OutcomeKind.VIOLATION:
+            return msgspec.structs.replace(told(result), found=run.found)  # stopped as a whole
+        return run
 
 
 def told(result: CallResult) -> Run:
