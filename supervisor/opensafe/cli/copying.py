@@ -5,6 +5,7 @@ import msgspec
 from opensafe.client import Client
 from opensafe.client.copying import Copied, fetch_file, fetch_tree, send_file, send_tree
 from opensafe.errors import InvalidArgument
+from opensafe.model.files import DOWNLOAD_BYTES
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -31,9 +32,19 @@ def text_of(path: bytes) -> str:
 
 
 async def copy(
-    client: Client, source: Place, target: Place, *, tree: bool, with_auto_run: bool, owner: str = ""
+    client: Client,
+    source: Place,
+    target: Place,
+    *,
+    tree: bool,
+    with_auto_run: bool,
+    owner: str = "",
+    size_limit: int = DOWNLOAD_BYTES,
 ) -> Copied:
-    """Copy, from exactly one sandbox or to one, there as the user `owner`. Raises the exceptions of opensafe.errors."""
+    """Copy, from exactly one sandbox or to one, there as the user `owner`. Raises the exceptions of opensafe.errors.
+
+    size_limit: bytes that are taken out of a sandbox.
+    """
     if bool(source.sandbox) == bool(target.sandbox):
         raise InvalidArgument(
             "one side must be in a sandbox and one on this host",
@@ -49,5 +60,5 @@ async def copy(
     if target.sandbox:
         return await (send_tree if tree else send_file)(files, source.path, target.path, owner)
     if tree:
-        return await fetch_tree(files, source.path, target.path, with_auto_run=with_auto_run)
-    return await fetch_file(files, source.path, target.path, with_auto_run=with_auto_run)
+        return await fetch_tree(files, source.path, target.path, with_auto_run=with_auto_run, size_limit=size_limit)
+    return await fetch_file(files, source.path, target.path, with_auto_run=with_auto_run, size_limit=size_limit)

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from opensafe.model.files import DOWNLOAD_BYTES
+
 from . import options
 
 
@@ -21,6 +23,10 @@ def cp(
         str,
         typer.Option("--owner", metavar="USER", help="Into a sandbox: as this user of the image, whose it is then."),
     ] = "",
+    size_limit: Annotated[
+        int,
+        typer.Option("--size-limit", metavar="BYTES", min=0, help="Out of a sandbox: the most that is taken."),
+    ] = DOWNLOAD_BYTES,
     principal: options.Principal = None,
     json: options.Json = False,
 ) -> int:
@@ -38,7 +44,9 @@ def cp(
     places = copying.place_of(source), copying.place_of(target)
     copied = ask(
         principal,
-        lambda client: copying.copy(client, *places, tree=recursive, with_auto_run=with_auto_run, owner=owner),
+        lambda client: copying.copy(
+            client, *places, tree=recursive, with_auto_run=with_auto_run, owner=owner, size_limit=size_limit
+        ),
     )
     left = copied.left
     if json:

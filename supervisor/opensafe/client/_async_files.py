@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from opensafe.errors import FileNotFound, InvalidArgument, OpenSafeError, ReviewPending
+from opensafe.model.files import DOWNLOAD_BYTES
 
 from . import copying
 from ._files import Change, FileInfo, Files, Left
@@ -119,16 +120,27 @@ class AsyncSandboxFiles:
         copied = await self._do(lambda files, call: send(files, path, target, owner, call_id=call), _ONCE)
         return copied.left
 
-    async def download(self, source: str, target: str | os.PathLike[str], *, with_auto_run: bool = False) -> Left:
+    async def download(
+        self,
+        source: str,
+        target: str | os.PathLike[str],
+        *,
+        with_auto_run: bool = False,
+        size_limit: int = DOWNLOAD_BYTES,
+    ) -> Left:
         """Copy a file of the sandbox to `target`, or a directory's content into it; what was left out, with the reason.
 
-        It is unpacked as if an enemy had made it. with_auto_run: also what this host would run by itself.
+        It is unpacked as if an enemy had made it. with_auto_run: also what this host would run by itself. size_limit:
+        bytes that are taken, beyond which it is LimitExceeded.
         """
         info = await self.stat(source)
         fetch = copying.fetch_tree if info.type == "directory" else copying.fetch_file
         to = os.fspath(target)
         copied = await self._do(
-            lambda files, call: fetch(files, source, to, with_auto_run=with_auto_run, call_id=call), _ONCE
+            lambda files, call: fetch(
+                files, source, to, with_auto_run=with_auto_run, size_limit=size_limit, call_id=call
+            ),
+            _ONCE,
         )
         return copied.left
 

@@ -4,6 +4,8 @@ import os
 import pathlib
 from collections.abc import Iterator
 
+from opensafe.model.files import DOWNLOAD_BYTES
+
 from ._async_files import AsyncSandboxFiles
 from ._files import Change, FileInfo, Left
 from ._portal import Portal
@@ -80,9 +82,19 @@ class SandboxFiles:
         """Copy a file of this host to `target`, or a directory's content into it; what was left out, and why."""
         return self._portal.call(self._files.upload(source, target, owner=owner))
 
-    def download(self, source: str, target: str | os.PathLike[str], *, with_auto_run: bool = False) -> Left:
+    def download(
+        self,
+        source: str,
+        target: str | os.PathLike[str],
+        *,
+        with_auto_run: bool = False,
+        size_limit: int = DOWNLOAD_BYTES,
+    ) -> Left:
         """Copy a file of the sandbox to `target`, or a directory's content into it; what was left out, with the reason.
 
-        It is unpacked as if an enemy had made it. with_auto_run: also what this host would run by itself.
+        It is unpacked as if an enemy had made it. with_auto_run: also what this host would run by itself. size_limit:
+        bytes that are taken, beyond which it is LimitExceeded.
         """
-        return self._portal.call(self._files.download(source, target, with_auto_run=with_auto_run))
+        return self._portal.call(
+            self._files.download(source, target, with_auto_run=with_auto_run, size_limit=size_limit)
+        )

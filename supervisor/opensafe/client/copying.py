@@ -15,7 +15,8 @@ from typing import Final
 
 import msgspec
 
-from opensafe.errors import InvalidArgument
+from opensafe.errors import InvalidArgument, LimitExceeded
+from opensafe.model.files import DOWNLOAD_BYTES
 
 from ._files import Files, Left
 from .trees import auto_run, pack, unpack
@@ -50,7 +51,15 @@ def _look(path: pathlib.Path) -> tuple[int, int]:
     return info.st_size, info.st_mode & 0o777
 
 
-async def fetch_file(files: Files, source: str, target: str, *, with_auto_run: bool, call_id: str = "") -> Copied:
+async def fetch_file(
+    files: Files,
+    source: str,
+    target: str,
+    *,
+    with_auto_run: bool,
+    size_limit: int = DOWNLOAD_BYTES,
+    call_id: str = "",
+) -> Copied:
     """Whole or not at all, and never through a link that stands in the target's place."""
     place = _place_for(target, pathlib.PurePosixPath(source).name)
     read = 0
@@ -60,8 +69,15 @@ async def fetch_file(files: Files, source: str, target: str, *, with_auto_run: b
             with os.fdopen(descriptor, "wb") as file:
                 async with contextlib.aclosing(files.read(source, call_id=call_id)) as pieces:
                     async for data in pieces:
-                        file.write(data)
                         read += len(data)
+                        if read > size_limit:
+                            raise LimitExceeded(
+                                "the file is larger than what is taken of one",
+                                value=f"more than {read - len(data)} bytes",
+                                limit=f"{size_limit} bytes",
+                                remedy="Say a larger size_limit (--size-limit).",
+                            )
+                        file.write(data)
                 os.fchmod(file.fileno(), 0o644)
             if not with_auto_run and auto_run(os.fsencode(place).lstrip(b"/"), pathlib.Path(temporary)):
                 raise InvalidArgument(
@@ -96,11 +112,20 @@ async def send_tree(files: Files, source: str, target: str, owner: str, *, call_
     return Copied(read=pipe.passed, left=Left(items=missing.items + left.items, count=missing.count + left.count))
 
 
-async def fetch_tree(files: Files, source: str, target: str, *, with_auto_run: bool, call_id: str = "") -> Copied:
+async def fetch_tree(
+    files: Files,
+    source: str,
+    target: str,
+    *,
+    with_auto_run: bool,
+    size_limit: int = DOWNLOAD_BYTES,
+    call_id: str = "",
+) -> Copied:
     """`source`'s content into the directory `target` of this host, which is made where it is missing."""
     pipe = _Pipe()
     unpacking = asyncio.create_task(
-        asyncio.to_thread(_unpacked, pipe.read_end, target, with_auto_run=with_auto_run), name="unpack"
+        asyncio.to_thread(_unpacked, pipe.read_end, target, with_auto_run=with_auto_run, size_limit=size_limit),
+        name="unpack",
     )
     left = Left()
     try:
@@ -120,9 +145,9 @@ def _packed(source: str, descriptor: int) -> Left:
         return pack(source, file)
 
 
-def _unpacked(descriptor: int, target: str, *, with_auto_run: bool) -> Left:
+def _unpacked(descriptor: int, target: str, *, with_auto_run: bool, size_limit: int) -> Left:
     with os.fdopen(descriptor, "rb") as file:
-        left = unpack(file, target, with_auto_run=with_auto_run)
+        left = unpack(file, target, with_auto_run=with_auto_run, size_limit=size_limit)
         while file.read(_CHUNK):
             pass  # what follows the archive's end
         return left

@@ -2,7 +2,8 @@
 
 Every name is opened component by component from the target's descriptor, and no link is followed, so that neither a
 name nor a link that came before leads out. Links that leave, devices and what a host would run by itself are left out
-and reported.
+and reported. Nor does the host take as much as the archive says that there is: files with holes, or with many names,
+make a large archive of a small sandbox.
 """
 
 import contextlib
@@ -12,9 +13,10 @@ import pathlib
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import IO, BinaryIO, Final
+from typing import IO, BinaryIO, Final, Self
 
-from opensafe.errors import BadArchive, InvalidArgument
+from opensafe.errors import BadArchive, InvalidArgument, LimitExceeded
+from opensafe.model.files import DOWNLOAD_BYTES, MAX_TREE_ENTRIES
 
 from ._auto_run import GIT_MAX as _GIT_MAX
 from ._auto_run import git_config_starts, is_auto_run, is_auto_run_link, may_be_git_config
@@ -25,12 +27,26 @@ _REPORTED: Final = 1000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: In the place of another type, or of a directory that is not empty.
 _TAKEN: Final = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENOTEMPTY)
+#: What extends a header, which is read into memory whole, and how large it may be: names are no longer.
+_EXTENSIONS: Final = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_EXTENSION_MAX: Final = 1 << 20
+
+
+class _Header(tarfile.TarInfo):
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in _EXTENSIONS and header.size > _EXTENSION_MAX:
+            raise BadArchive("an extended header is too large", value=header.size, limit=f"{_EXTENSION_MAX} bytes")
+        return header
 
 
 class _Unpacking:
-    def __init__(self, root: int, *, with_auto_run: bool) -> None:
+    def __init__(self, root: int, *, with_auto_run: bool, size_limit: int) -> None:
         self._root = root
         self._with_auto_run = with_auto_run
+        self._size_limit = size_limit
+        self._size = self._entries = 0
         self._left: list[LeftOut] = []
         self._count = 0
         self._settle: list[tuple[bytes, int, int]] = []
@@ -39,6 +55,7 @@ class _Unpacking:
         return Left(items=tuple(self._left), count=self._count)
 
     def member(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        self._admit(member.size)
         path = _clean(os.fsencode(member.name))
         if not path:
             return
@@ -66,6 +83,19 @@ class _Unpacking:
                     os.utime(fd, (mtime, mtime))
                 finally:
                     os.close(fd)
+
+    def _admit(self, size: int) -> None:
+        self._size += size
+        self._entries += 1
+        if self._size > self._size_limit:
+            raise LimitExceeded(
+                "the tree is larger than what is taken of one",
+                value=f"{self._size} bytes or more",
+                limit=f"{self._size_limit} bytes",
+                remedy="Look at what makes it large, then say a larger size_limit (--size-limit).",
+            )
+        if self._entries > MAX_TREE_ENTRIES:
+            raise LimitExceeded("the tree has more entries than are taken", value=self._entries, limit=MAX_TREE_ENTRIES)
 
     def _guarded(self, path: bytes, make: Callable[[], None]) -> None:
         """What one member meets is its own; a full disk is everybody's."""
@@ -156,18 +186,21 @@ def auto_run(path: bytes, content: pathlib.Path) -> bool:
         return may_be_git_config(path) and git_config_starts(file.read(_GIT_MAX + 1))
 
 
-def unpack(archive: BinaryIO, target: str, *, with_auto_run: bool) -> Left:
+def unpack(archive: BinaryIO, target: str, *, with_auto_run: bool, size_limit: int = DOWNLOAD_BYTES) -> Left:
     """Unpack a tar stream into the directory `target`, which is made where it is missing; what was left out.
 
-    Raises BadArchive where it is malformed, incomplete or has names that lead out (what came before is there), and
-    InvalidArgument where the host can't hold it.
+    Raises BadArchive where it is malformed, incomplete or has names that lead out, LimitExceeded where there is more of
+    it than `size_limit` bytes or 100,000 entries (what came before is there), and InvalidArgument where the host can't
+    hold it.
     """
     try:
-        with tarfile.open(fileobj=archive, mode="r|", errorlevel=2) as tar:  # where nothing came, nothing is made
+        with tarfile.open(
+            fileobj=archive, mode="r|", errorlevel=2, tarinfo=_Header
+        ) as tar:  # where nothing came, nothing is made
             os.makedirs(target, exist_ok=True)
             root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                unpacking = _Unpacking(root, with_auto_run=with_auto_run)
+                unpacking = _Unpacking(root, with_auto_run=with_auto_run, size_limit=size_limit)
                 for member in tar:
                     unpacking.member(tar, member)
                 unpacking.settle()

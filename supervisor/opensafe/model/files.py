@@ -9,3 +9,5 @@ MAX_PAGE: Final = 10_000
 #: Entries of one tree, and bytes of content in it.
 MAX_TREE_ENTRIES: Final = 100_000
 MAX_TREE_BYTES: Final = 64 << 30
+#: Bytes that a host takes of a tree, unless its caller says another number.
+DOWNLOAD_BYTES: Final = 1 << 30

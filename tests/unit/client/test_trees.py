@@ -10,6 +10,7 @@ import tarfile
 import pytest
 
 from opensafe import errors
+from opensafe.client import trees
 from opensafe.client.trees import pack, unpack
 
 SECRET = b"outside"
@@ -231,3 +232,41 @@ def test_no_descriptor_is_left_open(target):
     assert beneath(target) == []
     with (target / "a/b/c").open("rb"):  # the control
         assert beneath(target) == [str(target / "a/b/c")]
+
+
+def holed(size):
+    """One file of zeros, as a download makes it of a hole."""
+    return ("f", FILE, bytes(size))
+
+
+def test_RS_13_B50_no_more_is_taken_than_the_caller_says(target):
+    with pytest.raises(errors.LimitExceeded, match="size_limit"):
+        unpack(archive(("a", FILE, bytes(600)), holed(600)), str(target), with_auto_run=False, size_limit=1199)
+    assert [path.name for path in target.iterdir()] == ["a"]
+
+
+def test_RS_13_B50_as_much_as_the_caller_says_is_taken(target):
+    unpack(archive(("a", FILE, bytes(600)), holed(600)), str(target), with_auto_run=False, size_limit=1200)
+    assert sorted(path.name for path in target.iterdir()) == ["a", "f"]
+
+
+def test_RS_13_B50_entries_are_counted_whatever_becomes_of_them(target, monkeypatch):
+    monkeypatch.setattr(trees, "MAX_TREE_ENTRIES", 3)
+    names = [(f".git/hooks/{number}", FILE, b"") for number in range(4)]
+    assert len(taken(target, *names[:3])) == 3
+    with pytest.raises(errors.LimitExceeded, match="entries"):
+        taken(target, *names)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_RS_13_an_extended_header_is_not_read_whatever_its_size(target, kind):
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, (1 << 20) + 1
+    with pytest.raises(errors.BadArchive, match="extended header"):
+        unpack(io.BytesIO(info.tobuf(tarfile.GNU_FORMAT)), str(target), with_auto_run=False)
+
+
+def test_long_names_are_taken(target):
+    name = "/".join(["d" * 200] * 4)
+    assert taken(target, (name, FILE, b"x")) == set()
+    assert (target / name).read_bytes() == b"x"
