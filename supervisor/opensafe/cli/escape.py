@@ -42,6 +42,8 @@ def run(
 
     Exit status 0 only where all ran, none got out, none is inconclusive and every control got out.
     """
+    # Netlink sockets in other namespaces are made by a fork, which gRPC's own handlers, set up at its import, may end.
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     import asyncio
 
     from opensafe.errors import HostUnsuitable, InvalidArgument
