@@ -16,6 +16,7 @@ _MODULES: Final[Mapping[Boundary, tuple[str, str]]] = {
     Boundary.SYSCALL: ("syscall.probes", "syscall.running"),
     Boundary.NETWORK: ("network.probes", "network.running"),
     Boundary.CONTROL: ("control.probes", "control.running"),
+    Boundary.RESOURCE: ("resource.probes", "resource.running"),
 }
 
 

@@ -1,0 +1,1 @@
+"""The resource boundary: whatever a guest or a client can make grow, counted by the host."""
