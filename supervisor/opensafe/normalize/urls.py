@@ -39,6 +39,9 @@ _IPV4_PART: Final = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _TRANSLATED: Final = ipaddress.IPv6Network("::ffff:0:0:0/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+#: All that is given out for the internet (IANA), and of that what is set aside for documentation (RFC 9637).
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+_DOCUMENTATION: Final = ipaddress.IPv6Network("3fff::/20")
 _LOCAL_ONLY: Final = (ipaddress.IPv6Address("::"), ipaddress.IPv6Address("::1"))
 
 _NO_TABLES: Final = ClassTables()
@@ -153,9 +156,14 @@ def classify_host(name: str, tables: ClassTables) -> dict[str, bool]:
         found["loopback"] = True
     if address.is_link_local:
         found["link_local"] = True
-    if not address.is_global or address.is_multicast:
+    if not address.is_global or address.is_multicast or not _given_out(address):
         found["private"] = True
     return found
+
+
+def _given_out(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """False where `is_global` says yes and no host of the internet has the address: fec0::/10 (RFC 3879) and such."""
+    return address.version == 4 or (address in _UNICAST and address not in _DOCUMENTATION)
 
 
 def _split_port(host: str) -> tuple[str, str]:
