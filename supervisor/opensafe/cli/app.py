@@ -20,6 +20,7 @@ from . import (
     escape,
     execs,
     exits,
+    fuzz,
     image,
     mcp,
     policy,
@@ -80,6 +81,7 @@ def build() -> typer.Typer:
     app.add_typer(bench.group, name="bench")
     app.add_typer(redteam.group, name="redteam")
     app.add_typer(escape.group, name="escape")
+    app.add_typer(fuzz.group, name="fuzz")
     return app
 
 

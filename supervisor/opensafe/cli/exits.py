@@ -39,7 +39,7 @@ class Exit(enum.IntEnum):
 
 
 MEANINGS: dict[Exit, str] = {
-    Exit.GOAL_MISSED: "a goal does not hold: doctor, audit, bench, redteam, escape, policy, cp, trace diff",
+    Exit.GOAL_MISSED: "a goal does not hold: doctor, audit, bench, redteam, escape, fuzz, policy, cp, trace diff",
     Exit.REFUSES_TO_SERVE: "up refuses to serve: configuration or host",
     Exit.NOT_STARTED: "the program could not be started in the sandbox",
     Exit.DENIED: "policy or a reviewer said no; nothing was executed",
