@@ -12,8 +12,11 @@ TARGETS = catalogue.targets()
 def test_every_invariant_holds_for_what_is_kept(located, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     inputs = [b"", *located.target.seeds(), *located.kept()]
-    for data in inputs:
-        located.target.one(data)
+    try:
+        for data in inputs:
+            located.target.one(data)
+    finally:
+        located.target.close()
     assert len(inputs) > 5
 
 

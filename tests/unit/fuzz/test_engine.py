@@ -103,8 +103,14 @@ def test_a_mutant_that_changes_nothing_seen_survives(tmp_path):
 
 
 def test_a_fault_of_the_code_as_it_is_kills_no_mutant(tmp_path):
-    killed = killing.kill(_located(tmp_path, 'holds(urls.canonical_name("a") == "b", "never")'), _mutant(), seconds=30)
+    located = _located(tmp_path, 'urls.canonical_name(text); holds("t" not in text[:1], "never")')
+    killed = killing.kill(located, _mutant(), seconds=30)
     assert "the code as it is breaks" in killed.why
+
+
+def test_what_a_copy_alone_breaks_kills_no_mutant(tmp_path):
+    located = _located(tmp_path, 'holds("opensafe-mutant-" not in urls.__file__, "not a copy")')
+    assert "a copy without a fault breaks" in killing.kill(located, _mutant(), seconds=30).why
 
 
 def test_a_mutant_that_can_not_be_imported_is_an_error_and_not_killed(tmp_path):

@@ -16,7 +16,7 @@ from .target import Target
 DIRECTORY: Final = pathlib.Path(opensafe.__file__).resolve().parents[2] / "fuzz"
 
 
-class Located(msgspec.Struct, frozen=True):
+class Located(msgspec.Struct, frozen=True, eq=False):
     """A target and the file that it stands in."""
 
     target: Target

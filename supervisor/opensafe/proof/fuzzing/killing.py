@@ -1,8 +1,11 @@
 """Whether a target sees a fault: each mutant of our code must be found by it within a bounded run.
 
 Found means that an invariant breaks in the mutant and holds, for the very same input, in the code as it is. A mutant
-that can't be started or that dies otherwise was not found.
+that can't be started or that dies otherwise was not found. Nor is one found where a copy without any fault breaks for
+a seed: there it is the copying that was found.
 """
+
+import functools
 
 import msgspec
 
@@ -35,6 +38,8 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
 
 def kill(located: Located, mutant: Mutant, *, seconds: int = 60) -> Killed:
     """Look for one mutant, without the kept inputs, within the target's `runs`; twice where the first finds nothing."""
+    if broken := _of_a_plain_copy(located):
+        return Killed(target=located.target.id, mutant=mutant.id, says=mutant.says, executed=0, seconds=0, why=broken)
     done: list[Run] = []
     with planted(mutant) as source:
         for seed in _SEEDS:
@@ -52,6 +57,14 @@ def kill(located: Located, mutant: Mutant, *, seconds: int = 60) -> Killed:
         input=last.finding.input if last.finding is not None else b"",
         why=_why(located, last),
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _of_a_plain_copy(located: Located) -> str:
+    """What the target has against a copy of the code as it is; asked once for all mutants of a target."""
+    with planted() as source:
+        broken = replay(located, [b"", *located.target.seeds()], source=source)
+    return f"a copy without a fault breaks: {broken.kind}: {broken.message}" if broken is not None else ""
 
 
 def _why(located: Located, found: Run) -> str:

@@ -29,6 +29,10 @@ def holds(condition: object, says: str, value: object = "") -> None:
         raise BrokenInvariantError(says, value)
 
 
+def _nothing() -> None:
+    pass
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """One target. Each file has one, under the name TARGET.
 
@@ -38,6 +42,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     floor: edges of these that a run of `runs` inputs must reach; one that stays below tried nothing.
     mutants: faults in our code, each of which a run of `runs` inputs must find. longest: bytes of an input.
     mutate: a mutation of one's own, where bytes are not what the input is made of; takes data, longest size, seed.
+    close: ends what the first use of `one` began, where that outlives it.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^F\d{1,2}$")]
@@ -51,3 +56,4 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 4000
     longest: int = _LONGEST
     mutate: Callable[[bytes, int, int], bytes] | None = None
+    close: Callable[[], None] = _nothing
