@@ -16,6 +16,7 @@ from opensafe.egress.judge import EgressJudge, Question
 from opensafe.egress.reports import Reports
 from opensafe.model.facts import ClassTables
 from opensafe.normalize import urls
+from opensafe.proof.fuzzing import inner
 from opensafe.proof.fuzzing.draw import Draw
 from opensafe.proof.fuzzing.target import Target, holds
 from opensafe.proof.mutants import Mutant
@@ -23,21 +24,6 @@ from opensafe.proof.mutants import Mutant
 _LISTED: Final = ("example.test", "*.a.test", "*.b.a.test", "10.0.0.1", "Deep.*", "*.xn--bcher-kva.test")
 _TABLES: Final = ClassTables(hosts={pattern: (pattern,) for pattern in _LISTED})
 _JUDGE: Final = EgressJudge(Callers(), Reports(lambda _connection: None))
-
-#: First and last address of each range that a guest must not reach, with the class it must have at least one of.
-_INNER: Final = tuple(
-    (int.from_bytes(socket.inet_aton(first)), int.from_bytes(socket.inet_aton(last)))
-    for first, last in (
-        ("0.0.0.0", "0.255.255.255"), ("10.0.0.0", "10.255.255.255"), ("100.64.0.0", "100.127.255.255"),
-        ("127.0.0.0", "127.255.255.255"), ("169.254.0.0", "169.254.255.255"), ("172.16.0.0", "172.31.255.255"),
-        ("192.0.2.0", "192.0.2.255"), ("192.168.0.0", "192.168.255.255"), ("198.18.0.0", "198.19.255.255"),
-        ("224.0.0.0", "255.255.255.255"),
-    )
-)  # fmt: skip
-#: IPv6 prefixes with their length in bits: reached is the IPv4 address in the last 32 bits.
-_CARRIERS: Final = ((0xFFFF << 32, 96), (0x64FF9B << 96, 96), (0xFFFF << 48, 96), (0, 96))
-#: Of what IANA gives out for the internet, 2000::/3, what no host of the internet has.
-_INNER_6: Final = ((0x2001 << 112, 32), (0x20010DB8 << 96, 32), (0x2002 << 112, 16), (0x3FFF << 112, 20))
 
 
 def one(data: bytes) -> None:
@@ -87,9 +73,9 @@ def _reached(text: str) -> str | None:
         raw = socket.inet_pton(socket.AF_INET6, text)
     except (OSError, UnicodeError):
         return None
-    number = int.from_bytes(raw)
-    if number > 1 and any(number >> 32 == prefix >> 32 for prefix, _ in _CARRIERS):
-        return socket.inet_ntoa(raw[12:])
+    reached = inner.carried(raw)
+    if len(reached) == 4:
+        return socket.inet_ntoa(reached)
     return _plain6(raw)
 
 
@@ -110,14 +96,12 @@ def _classes(name: str) -> None:
         holds((pattern in classes) == expected, "a pattern holds for whole labels", (pattern, name))
     if not urls.is_address(name):
         return
-    raw = socket.inet_pton(socket.AF_INET6, name) if ":" in name else socket.inet_aton(name)
-    number = int.from_bytes(raw)
-    if len(raw) == 4:
-        inner = any(first <= number <= last for first, last in _INNER)
-    else:
-        inner = number >> 125 != 1 or any(number >> 128 - bits == prefix >> 128 - bits for prefix, bits in _INNER_6)
     refused = classes.keys() & {"private", "loopback", "link_local", "metadata"}
-    holds(bool(refused) or not inner, "an inner address has its class", (name, sorted(classes)))
+    holds(
+        bool(refused) or not inner.is_inner(inner.packed(name)),
+        "an inner address has its class",
+        (name, sorted(classes)),
+    )
 
 
 def _matches(name: str, listed: str, *, wild: bool) -> bool:
