@@ -11,6 +11,7 @@ from typing import Final
 from tree_sitter import Node
 
 from .conditions import check_counted, flatten, splits
+from .directories import join
 from .expansions import arithmetic, check, counts, printed_name
 from .flow import RESERVED, Flow
 from .gaps import REDIRECTS, check_gaps
@@ -231,32 +232,32 @@ class Text(Flow):
         return body.type == "command" and all(self.slice(one).startswith("2>") for one in redirects)
 
     def _list(self, node: Node, position: str, tail: Tail = ((), ())) -> None:
-        """`a && b || c`: after `cd DIR &&` the directory is certain. A `tail` of redirections is the last one's."""
+        """`a && b || c`: behind `cd DIR &&` the directory is certain, behind the list it is not: the change may have
+        failed, and what hung on it was not run. A `tail` of redirections is the last one's.
+        """
         parts: list[Node] = []
         while node.type == "list":  # left-deep: flattened, so that length is not depth
             parts += reversed(node.children[1:])
             node = node.children[0]
-        collector = self._collector
-        collector.directories.if_ok = collector.directories.now
+        directories = self._collector.directories
+        directories.if_ok = directories.now
         self.statement(node, position)
+        succeeded, failed = directories.if_ok, directories.now
         operator = ""
         final = parts[0]
         for part in reversed(parts):
             if not part.is_named:
                 operator = part.type
                 continue
+            directories.now = directories.if_ok = succeeded if operator == "&&" else failed
+            self._last(part, position, tail if part is final else ((), ()))
             if operator == "&&":
-                collector.directories.now = collector.directories.if_ok
-                collector.directories.if_ok = collector.directories.now
-                self._last(part, position, tail if part is final else ((), ()))
+                succeeded, failed = directories.if_ok, join(failed, directories.now)
+            elif leaves(self.source[part.start_byte : part.end_byte]):
+                failed = succeeded
             else:
-                succeeded = collector.directories.if_ok
-                collector.directories.if_ok = collector.directories.now
-                self._last(part, position, tail if part is final else ((), ()))
-                if leaves(self.source[part.start_byte : part.end_byte]):
-                    collector.directories.now = collector.directories.if_ok = succeeded
-                else:
-                    collector.directories.if_ok = collector.directories.now
+                succeeded, failed = join(succeeded, directories.if_ok), directories.now
+        directories.now, directories.if_ok = join(succeeded, failed), succeeded
 
     def _last(self, node: Node, position: str, tail: Tail) -> None:
         if tail[0] or tail[1]:
