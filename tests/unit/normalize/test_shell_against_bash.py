@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opensafe.normalize.shell import parse_shell
-from tests.harness.shims import SHIM, covered
+from opensafe.proof.fuzzing.scripts import SHIM, covered
 
 LEAVES = (
     "a",
