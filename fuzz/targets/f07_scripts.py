@@ -80,7 +80,7 @@ TARGET: Final = Target(
     mutants=(
         Mutant(
             id="F7-newline", file="normalize/grammar.py", old="        for at, node in enumerate(nodes):\n",
-            new="        for at, node in enumerate([n for n in nodes if n.start_point[0] == nodes[0].start_point[0]]):\n",
+            new="        for at, node in enumerate(n for n in nodes if n.start_point[0] == nodes[0].start_point[0]):\n",
             says="what follows the end of a line is not read",
         ),
         Mutant(
