@@ -51,15 +51,17 @@ def object_of(draw: Draw, names: Sequence[str], texts: Sequence[str], depth: int
 
 
 def edited(draw: Draw, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy with one place changed: a member left out, replaced by an odd value, wrapped, doubled or renamed."""
+    """A copy with one place changed: a member left out, added, replaced by an odd value, wrapped, doubled or renamed."""
     if isinstance(value, dict) and value:
         key = draw.pick(sorted(value))
         if isinstance(value[key], dict | list) and value[key] and draw.number(0, 3):
             return {**value, key: edited(draw, value[key])}
         rest = {name: item for name, item in value.items() if name != key}
-        match draw.number(0, 4):
+        match draw.number(0, 5):
             case 0:
                 return rest
+            case 5:
+                return {**value, "extra": odd(draw)}
             case 1:
                 return {**rest, key.upper() if draw.flag() else f"{key} ": value[key]}
             case 2:
