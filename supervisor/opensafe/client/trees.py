@@ -271,13 +271,21 @@ def _clean(path: bytes) -> bytes:
 
 
 def _stays(depth: int, target: bytes) -> bool:
-    """Whether a symlink that lies `depth` directories deep points to something below the root, read as text."""
+    """Whether a symlink that lies `depth` directories deep points to something below the root, wherever others lead.
+
+    What is above the link is a directory, so `..` counts; behind a name it does not, for the name may be a link:
+    with `s -> .`, `s/s/../..` leads out.
+    """
     if not target or target.startswith(b"/"):
         return False
+    above, named = 0, False
     for part in target.split(b"/"):
-        depth += {b"": 0, b".": 0, b"..": -1}.get(part, 1)
-        if depth < 0:
-            return False
+        if part == b"..":
+            above += 1
+            if named or above > depth:
+                return False
+        elif part not in (b"", b"."):
+            named = True
     return True
 
 
