@@ -4,6 +4,7 @@ A run that found nothing is a success only if it tried something: it must have r
 before them did, and reached the target's floor. Everything else is vacuous, which is no success.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,8 @@ _INPUT_S: Final = 20
 _GRACE_S: Final = 90
 _MINIMISE_S: Final = 15
 _MEMORY_MIB: Final = 3072
+#: Targets make and remove many small files, for which a disk has to be asked.
+_ROOMS: Final = "/dev/shm"  # noqa: S108 - where there is one; each run has a directory of its own
 #: Of libFuzzer's words.
 _TAIL: Final = 1 << 16
 _STATUS: Final = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)", re.MULTILINE)
@@ -89,8 +92,7 @@ def run(
     Raises HostUnsuitable where atheris is not installed.
     """
     seed = seed or secrets.randbelow((1 << 31) - 1) + 1
-    with tempfile.TemporaryDirectory(prefix="opensafe-fuzz-") as made:
-        room = pathlib.Path(made)
+    with _room() as room:
         options = _options(located, room, runs=runs, seconds=seconds, seed=seed, corpus=corpus, keep=keep)
         began = time.monotonic()
         status, said, report = _child(
@@ -120,8 +122,7 @@ def run(
 
 def replay(located: Located, inputs: Sequence[bytes], *, source: pathlib.Path | None = None) -> Finding | None:
     """What these inputs break, in a child, with nothing in the way of the code. None where all is well."""
-    with tempfile.TemporaryDirectory(prefix="opensafe-fuzz-") as made:
-        room = pathlib.Path(made)
+    with _room() as room:
         files = [room / f"{number:06}" for number in range(len(inputs))]
         for file, data in zip(files, inputs, strict=True):
             file.write_bytes(data)
@@ -132,6 +133,14 @@ def replay(located: Located, inputs: Sequence[bytes], *, source: pathlib.Path | 
         broken = pathlib.Path(report["input"]).read_bytes() if "input" in report else b""
         found = report.get("finding") or {"kind": "died", "message": f"status {status}: {said[-500:]}"}
         return Finding(**found, input=broken)
+
+
+@contextlib.contextmanager
+def _room() -> Iterator[pathlib.Path]:
+    """A directory for one run, gone afterwards."""
+    where = _ROOMS if os.access(_ROOMS, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="opensafe-fuzz-", dir=where) as made:
+        yield pathlib.Path(made)
 
 
 def _options(

@@ -51,7 +51,7 @@ def object_of(draw: Draw, names: Sequence[str], texts: Sequence[str], depth: int
 
 
 def edited(draw: Draw, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy with one place changed: a member left out, added, replaced by an odd value, wrapped, doubled or renamed."""
+    """A copy with one place changed: a member left out, added, replaced, wrapped, doubled or renamed."""
     if isinstance(value, dict) and value:
         key = draw.pick(sorted(value))
         if isinstance(value[key], dict | list) and value[key] and draw.number(0, 3):
