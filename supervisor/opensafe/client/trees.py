@@ -13,7 +13,7 @@ import pathlib
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import IO, BinaryIO, Final, Self
+from typing import IO, BinaryIO, Final, Self, cast
 
 from opensafe.errors import BadArchive, InvalidArgument, LimitExceeded
 from opensafe.model.files import DOWNLOAD_BYTES, MAX_TREE_ENTRIES
@@ -25,6 +25,8 @@ from ._files import Left, LeftOut
 _CHUNK: Final = 256 * 1024
 _REPORTED: Final = 1000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Reads that find nothing, of an archive without its end blocks: one for a member's rest, one for the next header.
+_EMPTY_READS: Final = 4
 #: In the place of another type, or of a directory that is not empty.
 _TAKEN: Final = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENOTEMPTY)
 #: What extends a header, which is read into memory whole, and how large it may be: names are no longer.
@@ -39,6 +41,21 @@ class _Header(tarfile.TarInfo):
         if header.type in _EXTENSIONS and header.size > _EXTENSION_MAX:
             raise BadArchive("an extended header is too large", value=header.size, limit=f"{_EXTENSION_MAX} bytes")
         return header
+
+
+class _Bounded:
+    """A stream that ends. tarfile asks on behind the end, as often as a member claims to be large."""
+
+    def __init__(self, archive: BinaryIO) -> None:
+        self._archive = archive
+        self._empty = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._archive.read(size)
+        self._empty += not data
+        if self._empty > _EMPTY_READS:
+            raise EOFError("it ends within a member")
+        return data
 
 
 class _Unpacking:
@@ -195,7 +212,7 @@ def unpack(archive: BinaryIO, target: str, *, with_auto_run: bool, size_limit: i
     """
     try:
         with tarfile.open(
-            fileobj=archive, mode="r|", errorlevel=2, tarinfo=_Header
+            fileobj=cast(BinaryIO, _Bounded(archive)), mode="r|", errorlevel=2, tarinfo=_Header
         ) as tar:  # where nothing came, nothing is made
             os.makedirs(target, exist_ok=True)
             root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
