@@ -64,6 +64,7 @@ def _assigned(kind: str, names: str, shortest: int) -> tuple[_Rule, _Rule]:
         + rf"|=(?![=~])(?P<bare>{bare})|{_GAP}[:=][ \t]{{1,8}}{told}(?P<line>{bare}){_END})"
     )
     flag = rf"--(?:[A-Za-z0-9]{{1,20}}-){{0,3}}(?i:{names})(?:[ \t]{{1,8}}|{_QUOTE},{_GAP}{_QUOTE})(?P<value>{bare})"
+    flag += rf"(?!{_QUOTE}{_GAP}:)"  # an object's next key is no value
     hint = rf"(?i:{names})"
     return (
         _rule(kind, rf"{hint}[\\\x22']{{0,4}}[ \t]{{0,8}}[:=]", assigned),

@@ -65,6 +65,8 @@ TOLD = [
 ]
 
 LOOK_ALIKES = [
+    '{"argument":"--password","command":"make"}',
+    json.dumps('{"argument":"--token", "credential-name":1}'),
     "AKIA" + "IOSFODNN7EXAMPLEX",  # one more: a word of base32
     "AKIAiosfodnn7example",
     "xAKIA" + "IOSFODNN7EXAMPLE",
