@@ -10,6 +10,7 @@
 #include "../common/sha256.h"
 #include "../guest/report.h"
 #include "../guest/run_options.h"
+#include "../guest/sequence.h"
 #include "../launch/cgroup.h"
 #include "../launch/plan.h"
 #include "../launch/result.h"
@@ -405,6 +406,52 @@ static int test_sha256_pads_at_the_edges_of_a_block(void) {
     return failures;
 }
 
+static int test_sequences_stay_within_their_limits(void) {
+    int failures = 0;
+    struct sequence_head head = {.magic = SEQUENCE_MAGIC, .image = SEQUENCE_IMAGE};
+    CHECK(sequence_head_valid(&head));
+    head.image++;
+    CHECK(!sequence_head_valid(&head));
+    head = (struct sequence_head){.magic = SEQUENCE_MAGIC + 1};
+    CHECK(!sequence_head_valid(&head));
+
+    struct sequence_poke poke = {.offset = SEQUENCE_IMAGE - 8};
+    struct sequence_call calls[2] = {{.number = 39}, {.number = 3, .earlier = 1, .argument = {0}}};
+    struct sequence sequence = {.calls = 2, .pokes = 1, .limit_us = 30000};
+    CHECK(sequence_valid(&sequence, &poke, calls));
+    poke.offset++;
+    CHECK(!sequence_valid(&sequence, &poke, calls));
+    poke.offset = UINT64_MAX;
+    CHECK(!sequence_valid(&sequence, &poke, calls));
+    poke.offset = 0;
+    sequence.limit_us = 0;
+    CHECK(!sequence_valid(&sequence, &poke, calls));
+    sequence.limit_us = 1000000;
+    CHECK(!sequence_valid(&sequence, &poke, calls));
+    sequence.limit_us = 1;
+    sequence.calls = 0;
+    CHECK(!sequence_valid(&sequence, &poke, calls));
+    sequence.calls = SEQUENCE_CALLS + 1;
+    CHECK(!sequence_valid(&sequence, &poke, calls));
+    return failures;
+}
+
+static int test_a_call_means_earlier_calls_only(void) {
+    int failures = 0;
+    struct sequence sequence = {.calls = 2, .limit_us = 1};
+    struct sequence_call calls[2] = {{.number = 39}, {.number = 3, .earlier = 1, .argument = {1}}};
+    CHECK(!sequence_valid(&sequence, NULL, calls));
+    calls[1].argument[0] = 0;
+    CHECK(sequence_valid(&sequence, NULL, calls));
+    calls[0].earlier = 1;
+    CHECK(!sequence_valid(&sequence, NULL, calls));
+    calls[0].earlier = 1U << 6;
+    CHECK(!sequence_valid(&sequence, NULL, calls));
+    struct sequence_call fork = {.number = 57};
+    CHECK(sequence_forks(&fork) && !sequence_forks(&calls[1]));
+    return failures;
+}
+
 int main(void) {
     static int (*const TESTS[])(void) = {
         test_numbers,
@@ -425,6 +472,8 @@ int main(void) {
         test_tar_survives_any_bytes,
         test_clean_paths,
         test_what_is_held,
+        test_sequences_stay_within_their_limits,
+        test_a_call_means_earlier_calls_only,
     };
     int failures = 0;
     for (size_t i = 0; i < sizeof TESTS / sizeof TESTS[0]; i++) {
