@@ -203,7 +203,8 @@ class Cells:
 
     def __init__(self, layout: Layout, hierarchies: Hierarchies, state: State) -> None:
         self.layout = layout
-        self._hierarchies = hierarchies
+        #: In which their groups are.
+        self.hierarchies = hierarchies
         self._state = state
 
     @classmethod
@@ -239,7 +240,7 @@ class Cells:
         runsc = _WeakRunsc(self.layout, weakening)
         driver = _WeakDriver(self.layout, runsc if weakening.host_network else None)
         lifecycle = _WeakLifecycle(
-            self.layout, self._hierarchies, self._state, runsc, driver, limit=_CELLS_MAX, weakening=weakening
+            self.layout, self.hierarchies, self._state, runsc, driver, limit=_CELLS_MAX, weakening=weakening
         )
         lifecycle.way_out = way_out
         wanted = SandboxSpec(

@@ -1,0 +1,1 @@
+"""The escape campaign: thousands of sequences against sandboxes and a daemon, under oracles on the host."""
