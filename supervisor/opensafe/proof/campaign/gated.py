@@ -1,0 +1,312 @@
+"""Runs of tool calls against a whole daemon: its gate, its sandboxes and its way out, under the shipped rules.
+
+What the host looks at is the same as for system calls; beside it, that a call which was not allowed was not executed,
+and that nothing left the gateway but questions for names.
+"""
+
+import asyncio
+import collections
+import contextlib
+import ipaddress
+import itertools
+import pathlib
+import random
+import secrets
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Final, Self
+
+import msgspec
+from pyroute2 import IPRoute
+
+from opensafe.client import CallResult, Client
+from opensafe.errors import Denied, OpenSafeError, RequestError, SandboxError, Unavailable
+from opensafe.model.decision import Action
+from opensafe.model.outcome import NEVER_EXECUTED
+from opensafe.policy.manifest import CONFIG
+from opensafe.proof import private
+from opensafe.proof.private import PrivateDaemon
+from opensafe.proof.signed import SignedBundles
+from opensafe.warden.sandbox.layout import Layout
+from opensafe.warden.sandbox.limits import Hierarchies
+
+from . import bounds, tool_calls
+from .batch import Batch, Done, Kind
+from .notes import Notes
+from .oracles import Finding, Oracle
+from .processes import Tree
+from .site import Site
+from .tool_calls import ToolCall
+
+_PRINCIPAL: Final = "campaign"
+_ROLE: Final = "developer"
+#: A campaign asks more, and is refused more, than honest work is: what is looked for is what gets out.
+_PLENTY: Final = 1 << 40
+_DNS: Final = 53
+_UDP: Final = 17
+_PATIENCE_S: Final = 60.0
+_SAMPLE_S: Final = 0.5
+_KEPT_MAX: Final = 1000
+_ETH_P_IP: Final = 0x0800
+#: Of an IPv4 header.
+_PROTOCOL_AT, _SOURCE_AT, _DESTINATION_AT = 9, 12, 16
+
+
+class Gated:
+    """A daemon of the campaign's own, with a way out to nowhere. Made by `open`."""
+
+    def __init__(self, site: Site, daemon: PrivateDaemon, uplink: "Uplink") -> None:
+        self._site, self._daemon, self._uplink = site, daemon, uplink
+        self._layout = Layout.of(daemon.paths)
+        self._hierarchies = Hierarchies.find((daemon.state / "instance").read_text())
+        ports = site.listening.ports
+        self._places = {
+            "canary": str(site.canary.directory),
+            "listener": str(site.listening.path),
+            "sentinel": ports.sentinel,
+            "other": ports.other,
+            "port": str(ports.tcp),
+        }
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, site: Site, notes: Notes | None = None) -> AsyncIterator[Self]:
+        """Start it. Raises DaemonFailedError."""
+        nets = f"10.{128 + secrets.randbelow(64)}"
+        uplink = ipaddress.IPv4Network(f"{nets}.64.0/30")
+        # Nobody answers there: what names are asked of it ends at this host.
+        egress = f'[egress]\nenabled = true\nlinks = "{nets}.0.0/20"\nuplink = "{uplink}"\n'
+        egress += f'synthetic = "{nets}.128.0/22"\nresolvers = ["{uplink[1]}"]\n'
+        with tempfile.TemporaryDirectory(prefix="opensafe-campaign-") as path:
+            bundles = _bundles(pathlib.Path(path))
+            roles = {_PRINCIPAL: (_ROLE,)}
+            daemon = PrivateDaemon("campaign", roles, bundle=bundles.place, key=bundles.public, more=egress)
+            if notes is not None:
+                notes.add(pathlib.Path(path))
+                notes.add(daemon.run)
+            try:
+                await asyncio.to_thread(daemon.start)
+                interface = await asyncio.to_thread(_interface, str(uplink[1]))
+                with Uplink.open(interface, uplink) as frames:
+                    yield cls(site, daemon, frames)
+            finally:
+                await asyncio.to_thread(daemon.stop)
+                daemon.remove()
+
+    async def run(self, batch: Batch) -> Done:
+        """All of a batch's runs, in one sandbox unless it ends. Raises OpenSafeError, TimeoutError."""
+        return await _Running(self, batch).done()
+
+    @property
+    def site(self) -> Site:
+        """The host beside it."""
+        return self._site
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What stands for the placeholders of tool_calls.py."""
+        return self._places
+
+    def client(self) -> Client:
+        """As the principal, to be used as a context manager."""
+        return Client.connect(self._daemon.socket_of(_PRINCIPAL))
+
+    def tree(self, sandbox_id: str) -> Tree:
+        """Of one of its sandboxes."""
+        return Tree(self._hierarchies.group(sandbox_id), self._layout.runsc)
+
+    def look(self) -> list[Finding]:
+        """What left the gateway, and whether the daemon lives."""
+        found = list(self._uplink.look())
+        if self._daemon.process is None or self._daemon.process.poll() is not None:
+            found.append(Finding(oracle=Oracle.DEATH, what="the daemon ended"))
+        return found
+
+    def peaks(self, sandbox_id: str) -> list[Finding]:
+        """What a sandbox took."""
+        return list(bounds.peaks(self._hierarchies.group(sandbox_id)))
+
+    def remains(self, sandbox_id: str) -> list[Finding]:
+        """What is left of one that was deleted."""
+        return list(bounds.remains(self._layout, self._hierarchies, sandbox_id))
+
+
+class _Running:
+    def __init__(self, gated: Gated, batch: Batch) -> None:
+        self._gated, self._batch = gated, batch
+        self._findings: dict[Finding, None] = {}
+        self._rules: collections.Counter[str] = collections.Counter()
+        self._tools: collections.Counter[str] = collections.Counter()
+        self._lost: list[int] = []
+        self._completed = 0
+        self._sandboxes = 0
+        self._numbers = itertools.count()
+
+    async def done(self) -> Done:
+        begun = time.monotonic()
+        todo = collections.deque(self._batch.runs)
+        async with self._gated.client() as client:
+            while todo:
+                session = await client.create_session(_PRINCIPAL)
+                try:
+                    await self._sandbox(client, session, todo)
+                finally:
+                    with contextlib.suppress(OpenSafeError):
+                        await client.close_session(session)
+        return Done(
+            number=self._batch.number,
+            kind=Kind.GATED,
+            completed=self._completed,
+            lost=tuple(self._lost),
+            sandboxes=self._sandboxes,
+            findings=tuple(self._findings),
+            rules=dict(self._rules),
+            tools=dict(self._tools),
+            seconds=round(time.monotonic() - begun, 3),
+        )
+
+    async def _sandbox(self, client: Client, session: str, todo: collections.deque[int]) -> None:
+        """A sandbox, for as many runs as it lives."""
+        gated, site = self._gated, self._gated.site
+        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+        self._sandboxes += 1
+        tree = gated.tree(sandbox)
+
+        def look() -> None:
+            self._found([*tree.look(), *site.look(), *gated.look()])
+            site.pids.update(tree.pids)
+
+        try:
+            look()
+            self._found(tree.begun())
+            async with _every(_SAMPLE_S, look):
+                while todo:
+                    run = todo.popleft()
+                    try:
+                        async with asyncio.timeout(_PATIENCE_S):
+                            await self._run(client, session, sandbox, run)
+                        self._completed += 1
+                    except (SandboxError, Unavailable, TimeoutError) as error:
+                        self._lost.append(run)
+                        what = f"{type(error).__name__}: {error}"
+                        self._found([Finding(oracle=Oracle.DEATH, what=what[:300], run=run)])
+                        break
+            look()
+            for one in (tree.posture, tree.scan):
+                self._found(await asyncio.to_thread(list, one()))
+            self._found(gated.peaks(sandbox))
+            self._found(await site.heartbeat())
+        finally:
+            with contextlib.suppress(OpenSafeError):
+                await client.delete_sandbox(sandbox)
+        self._found(await asyncio.to_thread(list, site.kernel.compare()))
+        self._found(gated.remains(sandbox))
+
+    async def _run(self, client: Client, session: str, sandbox: str, run: int) -> None:
+        for call in self._calls(run):
+            call_id = f"run-{run}-{next(self._numbers)}"
+            try:
+                result = await client.run_call(session, sandbox, call_id, call.tool, call.arguments)
+            except (RequestError, Denied) as error:
+                self._tools[f"{call.tool}: {error.reason}"] += 1
+            else:
+                self._judge(run, call, result)
+
+    def _calls(self, run: int) -> tuple[ToolCall, ...]:
+        if run == self._batch.runs[0]:
+            return tool_calls.reaching(self._gated.places)
+        drawn = random.Random(f"{self._batch.seed}:{run}")  # noqa: S311 - reproducible is the point
+        return tool_calls.calls(drawn.randbytes(tool_calls.BYTES), self._gated.places)
+
+    def _judge(self, run: int, call: ToolCall, result: CallResult) -> None:
+        verdict, outcome = result.verdict, result.outcome
+        self._tools[f"{call.tool}: {verdict.action}"] += 1
+        self._rules.update(hit.id for hit in verdict.rules)
+        self._found(self._gated.site.canary.heard(result.stdout, result.stderr), run)
+        executed = outcome.kind not in NEVER_EXECUTED or result.stdout or result.stderr
+        if verdict.action is not Action.ALLOW and executed:
+            what = f"{call.tool} was {verdict.action} and yet {outcome.kind}: {dict(call.arguments)!r}"
+            self._found([Finding(oracle=Oracle.POLICY, what=what[:300])], run)
+
+    def _found(self, findings: Iterable[Finding], run: int | None = None) -> None:
+        for finding in findings:
+            placed = msgspec.structs.replace(finding, batch=self._batch.number, run=finding.run if run is None else run)
+            self._findings[placed] = None
+
+
+class Uplink:
+    """Oracle 3 where there is a way out: what comes over the gateway's link to the host. Made by `open`."""
+
+    def __init__(self, interface: str, network: ipaddress.IPv4Network) -> None:
+        self._network = network
+        self._frames: collections.deque[str] = collections.deque(maxlen=_KEPT_MAX)
+        self._capturing = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, 0)
+        self._capturing.bind((interface, _ETH_P_IP))
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, interface: str, network: ipaddress.IPv4Network) -> Iterator[Self]:
+        """Look at it from now on."""
+        made = cls(interface, network)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(made._capturing, made._drain)
+        try:
+            yield made
+        finally:
+            loop.remove_reader(made._capturing)
+            made._capturing.close()
+
+    def look(self) -> Iterable[Finding]:
+        """What came since the last look."""
+        while self._frames:
+            yield Finding(oracle=Oracle.FRAME, what=self._frames.popleft())
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                head = self._capturing.recv(256)
+                source, destination = (
+                    str(ipaddress.IPv4Address(head[at : at + 4])) for at in (_SOURCE_AT, _DESTINATION_AT)
+                )
+                ports_at = (head[0] & 0xF) * 4
+                port = struct.unpack_from(">H", head, ports_at + 2)[0] if len(head) >= ports_at + 4 else 0
+                asking = destination == str(self._network[1]) and head[_PROTOCOL_AT] == _UDP and port == _DNS
+                if source == str(self._network[2]) and not asking:
+                    self._frames.append(f"protocol {head[_PROTOCOL_AT]} to {destination}:{port} over the gateway")
+
+
+def _interface(address: str) -> str:
+    with IPRoute() as route:
+        [found] = [one for one in route.get_addr(family=socket.AF_INET) if one.get_attr("IFA_ADDRESS") == address]
+        return socket.if_indextoname(found["index"])
+
+
+@contextlib.asynccontextmanager
+async def _every(seconds: float, look: Callable[[], None]) -> AsyncIterator[None]:
+    async def looking() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            look()
+
+    task = asyncio.create_task(looking())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _bundles(directory: pathlib.Path) -> SignedBundles:
+    """The shipped rules and settings, but for how much may be asked and refused."""
+    bundles = SignedBundles(directory, pathlib.Path(private.programs().bundle))
+    settings = msgspec.json.decode(bundles.members[CONFIG])
+    ceilings = settings["ceilings"]
+    ceilings |= {"blocks_in_ten_minutes": _PLENTY, "calls_per_minute": _PLENTY}
+    for owner in ("session", "principal"):
+        ceilings[owner] = dict.fromkeys(ceilings[owner], _PLENTY)
+    content, _ = bundles.next({CONFIG: msgspec.json.encode(settings, order="sorted")})
+    bundles.put(content)
+    return bundles
