@@ -1,5 +1,7 @@
 """`opensafe fuzz`: coverage-guided runs of the targets in fuzz/, and whether each target would see a fault."""
 
+import enum
+import os
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,14 @@ from . import options
 if TYPE_CHECKING:  # a target brings the code that it tries into the process
     from opensafe.proof.fuzzing.killing import Killed
     from opensafe.proof.fuzzing.running import Finding, Run
+
+
+class Engines(enum.StrEnum):
+    """Where the batches of a campaign run."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
 
 group = typer.Typer(help="Our parsers and our gate against inputs that coverage finds.", no_args_is_help=True)
 
@@ -130,6 +140,39 @@ def mutants(
             present.out(f"{one.mutant} ({one.says}): {verdict}; {one.executed} inputs, {one.seconds:.1f} s")
         present.out(f"{killed} of {len(planned)} mutants killed")
     return exits.Exit.OK if ok else exits.Exit.GOAL_MISSED
+
+
+@group.command("campaign")
+def campaign(
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs that must be complete.")] = 8000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed is the same runs; 0 takes one.")] = 0,
+    size: Annotated[int, typer.Option("--size", min=2, max=100, help="Runs in one sandbox.")] = 100,
+    width: Annotated[int, typer.Option("--width", min=1, help="Sandboxes at a time.")] = 2,
+    engine: Annotated[Engines, typer.Option("--engine", help="Here, or on a Ray cluster's nodes.")] = Engines.LOCAL,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Ray's. Default: RAY_ADDRESS.")
+    ] = None,
+    resume: Annotated[
+        pathlib.Path | None, typer.Option("--resume", metavar="DIR", help="Keep progress there, and go on from it.")
+    ] = None,
+    html: Annotated[pathlib.Path | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
+    json: options.Json = False,
+) -> int:
+    """Sequences of system calls in sandboxes, and of tool calls through a daemon, under oracles on the host.
+
+    Needs root. Breaches are planted first, and each must be raised. Exit status 0 only where that many runs are
+    complete, a quarter of them tool calls, and no oracle was raised.
+    """
+    from opensafe.errors import HostUnsuitable
+    from opensafe.proof.campaign.progress import Settings
+
+    from . import campaigning
+
+    if os.geteuid() != 0:
+        raise HostUnsuitable("sandboxes and namespaces need root", remedy="Run this as root.")
+    settings = Settings(runs=runs, seed=campaigning.seed_or_new(seed), size=size)
+    where = campaigning.Where(cluster=engine is Engines.RAY, address=address, width=width)
+    return campaigning.run(settings, where, resume=resume, html=html, json=json)
 
 
 def _summary(done: "Run") -> dict[str, object]:
