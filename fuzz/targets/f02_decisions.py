@@ -146,7 +146,7 @@ def one(data: bytes) -> None:
         _changed_answer(draw, _world().engine.evaluate_json(entrypoint, msgspec.json.encode(question)), question.id)
 
 
-def _agrees(entrypoint: str, question: Any, decision: Decision | None) -> None:  # noqa: ANN401 - JSON
+def _agrees(entrypoint: str, question: Any, decision: Decision | None) -> None:  # noqa: ANN401 - any JSON
     """Both evaluators say the same, and twice."""
     expected = _world().reference.answer(entrypoint, question)
     if decision is None:
@@ -162,7 +162,7 @@ def _agrees(entrypoint: str, question: Any, decision: Decision | None) -> None: 
         holds(decision.deciding() and decision.deciding()[0].reason, "a refusal has its reason", decision)
 
 
-def _changed_question(draw: Draw, entrypoint: str, question: Any, before: Decision | None) -> None:  # noqa: ANN401 - JSON
+def _changed_question(draw: Draw, entrypoint: str, question: Any, before: Decision | None) -> None:  # noqa: ANN401 - any JSON
     """A key left out or of an odd type is no way to an allow, and both evaluators see it alike."""
     part = draw.pick(("call", *_GIVEN))
     change = values.mistyped if draw.flag() else values.edited
