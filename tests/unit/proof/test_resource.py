@@ -103,8 +103,13 @@ def test_a_message_made_by_hand_is_the_same_on_the_wire():
 
 
 def test_a_kernel_that_does_not_count_is_an_error(tmp_path):
-
+    texts = {"pids.events": "max 2", "memory.peak": "9", "memory.stat": "anon 1\nshmem 5", "cgroup.procs": ""}
+    for name, text in (texts | {"memory.events": "oom_kill 1", "cpu.stat": "nr_throttled 3"}).items():
+        (tmp_path / name).write_text(f"{text}\n")
+    group = Group(Cgroup({"unified": tmp_path}, unified=True))
     with pytest.raises(FileNotFoundError, match=r"pids\.peak"):
-        Group(Cgroup({"pids": tmp_path}, unified=False)).tasks  # noqa: B018 - reading it raises
+        group.counts()
     (tmp_path / "pids.peak").write_text("7\n")
-    assert Group(Cgroup({"pids": tmp_path}, unified=False)).tasks == 7
+    counts = group.counts()
+    assert (counts.tasks, counts.refused_tasks, counts.memory, counts.shared_memory) == (7, 2, 9, 5)
+    assert (counts.killed, counts.throttled, counts.cpu_s) == (1, 3, 0)

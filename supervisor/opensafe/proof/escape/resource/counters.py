@@ -9,6 +9,8 @@ import os
 import pathlib
 from typing import Final
 
+import msgspec
+
 from opensafe.warden.sandbox.limits import Cgroup
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -17,48 +19,40 @@ _TIMES: Final = slice(11, 15)
 _UNNAMED: Final = " (deleted)"
 
 
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one group at one time. tasks, memory: the most at once. refused_tasks: clones that failed for its limit.
+
+    shared_memory: bytes of memory files, which are a guest's memory and its memory file systems. killed: processes, for
+    want of memory. throttled: periods in which it had used up its share. cpu_s: processor seconds of all that is in it.
+    """
+
+    tasks: int
+    refused_tasks: int
+    memory: int
+    shared_memory: int
+    killed: int
+    throttled: int
+    cpu_s: float
+
+
 class Group:
-    """The counters of one sandbox's group. Its peaks stay when all in it has ended."""
+    """One sandbox's group."""
 
     def __init__(self, cgroup: Cgroup) -> None:
         self._cgroup = cgroup
 
-    @property
-    def tasks(self) -> int:
-        """The most tasks that there were at once."""
-        return self._number("pids.peak")
+    def counts(self) -> Counts:
+        """Now. Raises OSError where the group is gone, or the kernel does not count."""
+        return Counts(
+            tasks=self._number("pids.peak"),
+            refused_tasks=self._entry(("pids.events",), "max"),
+            memory=self._number("memory.peak", "memory.max_usage_in_bytes"),
+            shared_memory=self._entry(("memory.stat",), "shmem"),
+            killed=self._entry(("memory.events", "memory.oom_control"), "oom_kill"),
+            throttled=self._entry(("cpu.stat",), "nr_throttled"),
+            cpu_s=sum(map(cpu_s, self._cgroup.pids())),
+        )
 
-    @property
-    def refused_tasks(self) -> int:
-        """How often a clone failed for the group's limit."""
-        return self._entry(("pids.events",), "max")
-
-    @property
-    def memory(self) -> int:
-        """The most bytes that were charged at once."""
-        return self._number("memory.peak", "memory.max_usage_in_bytes")
-
-    @property
-    def shared_memory(self) -> int:
-        """Bytes of memory files now: of a guest's memory and of its memory file systems."""
-        return self._entry(("memory.stat",), "shmem")
-
-    @property
-    def killed(self) -> int:
-        """How many of its processes the kernel killed for want of memory."""
-        return self._entry(("memory.events", "memory.oom_control"), "oom_kill")
-
-    @property
-    def throttled(self) -> int:
-        """Periods in which it had used up its share of the processors."""
-        return self._entry(("cpu.stat",), "nr_throttled")
-
-    @property
-    def cpu_s(self) -> float:
-        """Processor seconds of all that is in it, and of what ended and was waited for."""
-        return sum(map(cpu_s, self._cgroup.pids()))
-
-    @property
     def unnamed(self) -> int:
         """Descriptors of files that have no name any more, of all that is in it."""
         return sum(link.endswith(_UNNAMED) for pid in self._cgroup.pids() for link in links(pid))

@@ -13,7 +13,7 @@ from opensafe.client import Client, SandboxSize
 from opensafe.proof import mutants, private
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.layout import Layout
-from opensafe.warden.sandbox.limits import Hierarchies
+from opensafe.warden.sandbox.limits import Cgroup, Hierarchies
 
 from . import weak
 from .small import mounted
@@ -118,9 +118,13 @@ class Daemon(private.PrivateDaemon):
         """Groups of sandboxes on the host."""
         return len(self._hierarchies.present())
 
-    def end(self, sandbox: str) -> None:
-        """Kill one from outside."""
-        self._hierarchies.group(sandbox).kill()
+    def group(self, sandbox: str) -> Cgroup:
+        """The host's group around one."""
+        return self._hierarchies.group(sandbox)
+
+    def bundle(self, sandbox: str) -> pathlib.Path:
+        """What it has of the host for itself."""
+        return Layout.of(self.paths).bundle(sandbox)
 
     def envoy(self) -> int:
         """Process id of its Envoy. Raises ProcessLookupError."""

@@ -103,7 +103,7 @@ async def deadline(ground: Ground, kind: Kind) -> Run:
                 began, ended = result.stdout.startswith(b"begun"), f"{result.outcome.kind}, {result.outcome.detail}"
         left = (await daemon.processes(sandbox)).count("python3")
         if left:
-            daemon.end(sandbox)
+            daemon.group(sandbox).kill()
     return Run(
         began=began or left > 0,
         finished=True,

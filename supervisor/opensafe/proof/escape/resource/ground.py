@@ -26,14 +26,11 @@ Made = TypeVar("Made")
 
 
 class Ground:
-    """Opened for all probes. memory: held by whoever measures a daemon's memory, to which all its clients add.
-
-    quiet: held by each program in a cell, since from a control without limits the neighbour does suffer.
-    """
+    """Opened for all probes. memory: held by whoever measures a daemon's memory, to which all its clients add."""
 
     def __init__(self, stack: contextlib.AsyncExitStack, scratch: pathlib.Path) -> None:
         self.scratch = scratch
-        self.memory, self.quiet = asyncio.Lock(), asyncio.Lock()
+        self.memory, self._quiet = asyncio.Lock(), asyncio.Lock()
         self._stack = stack
         self._made: dict[str, Any] = {}
         self._making = asyncio.Lock()
@@ -50,9 +47,13 @@ class Ground:
         """Where cells are made."""
         return await self._once("cells", self._open_cells)
 
-    async def peer(self) -> Peer:
-        """The neighbour of every cell."""
-        return await self._once("peer", self._open_peer)
+    @contextlib.asynccontextmanager
+    async def suffering(self) -> AsyncIterator[Callable[[], Awaitable[str]]]:
+        """Tells what became of the neighbour meanwhile. One at a time: from a control without limits it does suffer."""
+        peer = await self._once("peer", self._open_peer)
+        async with self._quiet:
+            since = asyncio.get_running_loop().time()
+            yield lambda: peer.suffered(since)
 
     async def daemon(self, kind: Kind) -> Daemon:
         """The daemon of a kind that all probes share."""

@@ -1,28 +1,36 @@
-"""What a program in a cell tries to use up, as a call runs it, without the call's own limits, and in a weaker cell.
+"""What a program in a sandbox tries to use up: as a call, undecided, without limits of its own, and in a weaker cell.
 
 All that decides is counted by the host. A sandbox that its own group ends has tried all that it could.
 """
 
 import asyncio
+import contextlib
 import pathlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from opensafe.client import SandboxSize
 from opensafe.model.limits import CallLimits, SandboxLimits
-from opensafe.proof.escape.cell import Cell, Output
+from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.escape.cell import Cell
 from opensafe.proof.escape.probe import Run
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening, shared
 
 from .counters import Group, names_below
+from .daemons import Kind
 from .ground import Ground
 from .small import mounted
 
 BEGUN: Final = "begun"
 DONE: Final = "all tried"
-CALL_LIMITS: Final = "the call's limits"
+#: What is open before the layer that is to hold.
+_UNDECIDED: Final = ("policy",)
+_UNLIMITED: Final = ("policy", "call filter", "the call's limits")
+
+_PLACE: Final = "/workspace/tried.py"
 
 #: What a directory of the host's may take in a control.
 _HOST_FILES: Final = "40k"
@@ -79,22 +87,38 @@ class Guest:
         self.row = row
 
     async def shipped(self, ground: Ground) -> Run:
-        """As a call runs it."""
-        return await self._run(ground, AS_SHIPPED, raw=False)
+        """A call of a daemon's, in a sandbox of this size."""
+        daemon = await ground.daemon(Kind.SHIPPED)
+        size = SandboxSize(**msgspec.structs.asdict(self.row.sandbox))
+        async with ground.suffering() as suffered, daemon.sandbox(size) as (client, session, sandbox):
+            nonce = secrets.token_hex(8)
+            await client.files(session, sandbox).write(_PLACE, self._text(nonce).encode())
+
+            async def call() -> _Said:
+                done = await client.run_call(session, sandbox, nonce, "Bash", {"command": f"python3 {_PLACE}"})
+                lost = done.outcome.kind is OutcomeKind.LOST
+                return _Said(done.stdout, done.stderr, done.outcome.detail if lost else "")
+
+            said, seen = await _watched(Group(daemon.group(sandbox)), call(), daemon.bundle(sandbox))
+            return self._run(nonce, said, seen, await suffered())
+
+    async def undecided(self, ground: Ground) -> Run:
+        """As a call is run, with the row's own limits of one, which nobody granted."""
+        return await self._in_cell(ground, AS_SHIPPED, raw=False, opened=_UNDECIDED)
 
     async def unlimited(self, ground: Ground) -> Run:
         """As root of the guest, without limits of its own: what is around the sandbox stands alone."""
-        return await self._run(ground, AS_SHIPPED, raw=True, opened=(CALL_LIMITS,))
+        return await self._in_cell(ground, AS_SHIPPED, raw=True, opened=_UNLIMITED)
 
     async def control(self, ground: Ground) -> Run:
         """The same where the sandbox is not limited either."""
         if not self.row.host_files:
-            return await self._run(ground, self.row.weak, raw=True)
+            return await self._in_cell(ground, self.row.weak, raw=True)
         place = ground.scratch / secrets.token_hex(4)
         with mounted(place, mode="0777", size=_HOST_BYTES, nr_inodes=_HOST_FILES):
-            return await self._run(ground, shared(place, writable=True), raw=True, places=(place,))
+            return await self._in_cell(ground, shared(place, writable=True), raw=True, places=(place,))
 
-    async def _run(
+    async def _in_cell(
         self,
         ground: Ground,
         weakening: Weakening,
@@ -103,66 +127,81 @@ class Guest:
         opened: tuple[str, ...] = (),
         places: tuple[pathlib.Path, ...] = (),
     ) -> Run:
-        peer, cells, nonce = await ground.peer(), await ground.cells(), secrets.token_hex(8)
-        async with ground.quiet:
-            since = asyncio.get_running_loop().time()
-            async with cells.cell(weakening, limits=self.row.sandbox) as cell:
-                output, seen = await self._watched(cell, nonce, raw=raw, places=(cell.bundle, *places))
-            found = self.row.found(seen) or await peer.suffered(since)
-        lines = output.stdout.decode(errors="replace").splitlines()
+        cells, nonce = await ground.cells(), secrets.token_hex(8)
+        async with ground.suffering() as suffered, cells.cell(weakening, limits=self.row.sandbox) as cell:
+            program = self._in(cell, nonce, raw=raw)
+            said, seen = await _watched(Group(cell.cgroup), program, cell.bundle, *places)
+            return self._run(nonce, said, seen, await suffered(), opened)
+
+    async def _in(self, cell: Cell, nonce: str, *, raw: bool) -> "_Said":
+        argv, row = ("python3", "-c", self._text(nonce)), self.row
+        if raw:
+            done = await cell.raw(*argv, env=row.env, capabilities=_OWNER)
+        else:
+            done = await cell.run(cell.launch(*argv, env=row.env, limits=row.call))
+        if DONE.encode() not in done.stdout:
+            await asyncio.wait((cell.sandbox.death,), timeout=_DEATH_S)
+        return _Said(done.stdout, done.stderr, cell.sandbox.cause)
+
+    def _text(self, nonce: str) -> str:
+        begin, end = f"print('{BEGUN} {nonce}', flush=True)", f"print('{DONE}', flush=True)"
+        return f"import os\n{begin}\n{self.row.program}\n{end}\nos._exit(0)\n"
+
+    def _run(self, nonce: str, said: "_Said", seen: Seen, suffered: str, opened: tuple[str, ...] = ()) -> Run:
+        found = self.row.found(seen) or suffered
         layer = "" if found else self.row.layer(seen)
+        lines = said.stdout.decode(errors="replace").splitlines()
         return Run(
             opened=opened,
             began=f"{BEGUN} {nonce}" in lines,
             finished=(DONE in lines or seen.ended in _LIMITS_HIT) and bool(found or layer),
             found=found,
             layer=layer,
-            hints=(*lines[1:], *output.stderr.decode(errors="replace").splitlines()[-2:]),
+            hints=(*lines[1:], *said.stderr.decode(errors="replace").splitlines()[-2:]),
         )
 
-    async def _watched(
-        self, cell: Cell, nonce: str, *, raw: bool, places: tuple[pathlib.Path, ...]
-    ) -> tuple[Output, Seen]:
-        group = Group(cell.cgroup)
-        shared_memory, inodes = group.shared_memory, names_below(*places) + group.unnamed
-        running = asyncio.create_task(self._program(cell, nonce, raw=raw))
-        cores = await _cores(group, running)
-        output = await running
-        if DONE.encode() not in output.stdout:
-            await asyncio.wait((cell.sandbox.death,), timeout=_DEATH_S)
-        return output, Seen(
-            tasks=group.tasks,
-            refused_tasks=group.refused_tasks,
-            memory=group.memory,
-            killed=group.killed,
-            grown=group.shared_memory - shared_memory,
-            inodes=names_below(*places) + group.unnamed - inodes,
-            cores=cores,
-            throttled=group.throttled,
-            ended=cell.sandbox.cause,
-        )
 
-    async def _program(self, cell: Cell, nonce: str, *, raw: bool) -> Output:
-        row = self.row
-        text = f"print('{BEGUN}', {nonce!r}, flush=True)\n{row.program}\nprint('{DONE}', flush=True)\nos._exit(0)"
-        argv = ("python3", "-c", f"import os\n{text}")
-        if raw:
-            return await cell.raw(*argv, env=row.env, capabilities=_OWNER)
-        return await cell.run(cell.launch(*argv, env=row.env, limits=row.call))
+class _Said(msgspec.Struct, frozen=True):
+    """What a program wrote. ended: why its sandbox has ended, if it has."""
+
+    stdout: bytes
+    stderr: bytes
+    ended: str
 
 
-async def _cores(group: Group, running: asyncio.Task[Output]) -> float:
-    """The most processors that a group had over a second, or over all the time of a program that is done sooner."""
-    loop = asyncio.get_running_loop()
-    samples: list[tuple[float, float]] = []
+async def _watched(group: Group, program: Coroutine[Any, Any, _Said], *places: pathlib.Path) -> tuple[_Said, Seen]:
+    """Run a program to its end. places: where on the host its sandbox can make files.
+
+    A daemon removes the group of a sandbox that has ended: then what was counted last is what was seen.
+    """
+    loop, samples = asyncio.get_running_loop(), []
+    before = counts = group.counts()
+    inodes = names_below(*places) + group.unnamed()
+    running = asyncio.create_task(program)
     while not running.done():
-        samples.append((loop.time(), group.cpu_s))
         await asyncio.wait((running,), timeout=_SAMPLE_S)
-    return busiest(samples)
+        with contextlib.suppress(OSError):
+            counts = group.counts()
+            samples.append((loop.time(), counts.cpu_s))
+    said = await running
+    return said, Seen(
+        tasks=counts.tasks,
+        refused_tasks=counts.refused_tasks,
+        memory=counts.memory,
+        killed=counts.killed,
+        grown=counts.shared_memory - before.shared_memory,
+        inodes=names_below(*places) + group.unnamed() - inodes,
+        cores=busiest(samples),
+        throttled=counts.throttled,
+        ended=said.ended,
+    )
 
 
 def busiest(samples: Sequence[tuple[float, float]]) -> float:
-    """The same of times and processor seconds until then; 0 of fewer than two."""
+    """The most processors over a second, or over all the time of a program that is done sooner.
+
+    samples: times, and the processor seconds until then.
+    """
     rates = [0.0]
     for number, (begun, used) in enumerate(samples):
         later = samples[number + 1 :]

@@ -1,4 +1,4 @@
-"""The probes of the resource boundary. Those of guests run in cells, the others against daemons."""
+"""The probes of the resource boundary. Those of guests run as calls and in cells, the others against daemons."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ _UNSIZED: Final = "the same program, where the sandbox's file systems have no si
 
 
 def _guest(guest: Guest) -> tuple[Attempt, ...]:
-    return guest.shipped, guest.unlimited
+    return guest.shipped, guest.undecided, guest.unlimited
 
 
 PROBES: Final = (
