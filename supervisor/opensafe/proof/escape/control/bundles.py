@@ -2,24 +2,18 @@
 
 import asyncio
 import contextlib
-import io
 import itertools
-import tarfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from opensafe.errors import OpenSafeError
-from opensafe.policy import archive, keys, sign
-from opensafe.policy.manifest import ALLOWED, CONFIG, MANIFEST, SIGNATURE, TOOLS, WASM, read_manifest, revision_of
+from opensafe.policy import archive, keys
+from opensafe.policy.manifest import ALLOWED, SIGNATURE, WASM
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.private import DaemonFailedError
 
+from .forged import Members, Variants, changed, unsigned
 from .ground import SHIPPED, Yard
 from .mutants import DAEMONS
 from .row import row
@@ -27,88 +21,15 @@ from .site import Site, nonce
 
 #: Something that the policy in force blocks.
 _BLOCKED: Final = {"command": "cat /etc/shadow"}
-_COUNTED: Final = b'"calls_per_minute":'
 #: Before the words of the one of two engines that was the first to refuse.
 _HELPER: Final = "egress helper: "
-_GZIP: Final = 31
-
-Members = dict[str, bytes]
-Variants = Callable[[Members, Members, Ed25519PrivateKey], Iterator[tuple[str, bytes]]]
-"""Of a good bundle's members, an older one's, and the key that is trusted."""
-
-
-def _unsigned(good: Members) -> Iterator[tuple[str, bytes]]:
-    """Archives whose manifest is in order, and whose signature is none."""
-    stranger = Ed25519PrivateKey.generate()
-    signature = msgspec.json.decode(good[SIGNATURE])
-    foreign = msgspec.json.decode(sign.signed(good, stranger)[SIGNATURE])["signature"]
-
-    def says(**changed: str) -> bytes:
-        return archive.pack({**good, SIGNATURE: msgspec.json.encode({**signature, **changed})})
-
-    yield "no signature", archive.pack({name: data for name, data in good.items() if name != SIGNATURE})
-    yield "another's key", archive.pack(sign.signed(good, stranger))
-    yield "another's signature under the trusted key's id", says(signature=foreign)
-    yield "algorithm none", says(algorithm="none")
-    yield "algorithm none, signature of zeros", says(algorithm="none", signature="0" * 128)
-    yield "an empty signature", says(signature="")
-    yield "no key", says(key="")
-    yield "an empty file", archive.pack({**good, SIGNATURE: b""})
-
-
-def _changed(good: Members, older: Members, key: Ed25519PrivateKey) -> Iterator[tuple[str, bytes]]:
-    """Archives under a signature that holds, of which something else does not."""
-    config = bytearray(good[CONFIG])
-    at = config.index(_COUNTED) + len(_COUNTED)
-    config[at] = ord("9") if config[at] != ord("9") else ord("8")
-    wasm = bytearray(good[WASM])
-    wasm[-1] ^= 1
-    plain = archive.pack(good)
-    yield "one byte of the settings", archive.pack({**good, CONFIG: bytes(config)})
-    yield "one byte of the module", archive.pack({**good, WASM: bytes(wasm)})
-    yield "a manifest of another bundle", archive.pack({**good, MANIFEST: older[MANIFEST]})
-    yield "a file that is not listed", archive.pack(_unlisted(good, key))
-    yield "a file of another name", archive.pack({**good, "extra.rego": b"package extra"})
-    yield "a file missing", archive.pack({name: data for name, data in good.items() if name != CONFIG})
-    members = [(name, data) for name, data in good.items()]
-    yield "a member twice, the changed one last", _tar([*members, (CONFIG, bytes(config))])
-    yield "a member twice, the changed one first", _tar([(CONFIG, bytes(config)), *members])
-    yield "a member outside", _tar([*members, ("../policy.wasm", b"")])
-    yield "a member from the root", _tar([*members, ("/etc/cron.d/opensafe", b"")])
-    yield "a member's name in another form", _tar([*members, (f"./{CONFIG}", bytes(config))])
-    yield "a link", _tar(members, link=CONFIG)
-    yield "a tail", plain + b"\0" * 512
-    yield "a second archive behind", plain + archive.pack({**good, CONFIG: bytes(config)})
-    yield "cut short", plain[:-9]
-
-
-def _unlisted(good: Members, key: Ed25519PrivateKey) -> Members:
-    """A bundle in order without tools of the site's, and tools of the site's."""
-    manifest = read_manifest(good)
-    files = {name: digest for name, digest in manifest.files.items() if name != TOOLS}
-    revision = revision_of(manifest.number, files)
-    shorter = sign.encode(msgspec.structs.replace(manifest, files=files, revision=revision))
-    return {**sign.signed({**good, MANIFEST: shorter}, key), TOOLS: good[TOOLS]}
-
-
-def _tar(members: Sequence[tuple[str, bytes]], link: str = "") -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as packed:
-        for name, data in members:
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            if name == link:
-                entry.type, entry.linkname, entry.size = tarfile.SYMTYPE, "/etc/passwd", 0
-            packed.addfile(entry, io.BytesIO(data) if entry.size else None)
-    deflate = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    return deflate.compress(buffer.getvalue()) + deflate.flush()
 
 
 def _members(content: bytes) -> Members:
     return archive.unpack(content, ALLOWED)
 
 
-async def _offered(yard: Yard, on: str, variants: Variants) -> Run:
+async def _offered(yard: Yard, variants: Variants, on: str = SHIPPED) -> Run:
     """Put each in place; found is what came into force, as the log has it."""
     site = await yard.site(on)
     found, reasons = [], list[str]()
@@ -130,14 +51,6 @@ async def _offered(yard: Yard, on: str, variants: Variants) -> Run:
         hints=tuple(reason[:160] for reason in reasons),
         fault=f"the twin in order was refused: {twin}" if twin else "",
     )
-
-
-async def _signatures(yard: Yard, on: str = SHIPPED) -> Run:
-    return await _offered(yard, on, lambda good, _older, _key: _unsigned(good))
-
-
-async def _contents(yard: Yard, on: str = SHIPPED) -> Run:
-    return await _offered(yard, on, _changed)
 
 
 async def _older(yard: Yard, on: str = SHIPPED) -> Run:
@@ -187,8 +100,8 @@ async def _start(yard: Yard, on: str) -> tuple[list[str], str]:
     served, why = [], ""
     async with Site.open(source, begin=False) as site:
         good = _members(site.bundles.place.read_bytes())
-        unsigned = archive.pack({name: data for name, data in good.items() if name != SIGNATURE})
-        for what, content in (("no", None), ("an unsigned", unsigned)):
+        bare = archive.pack({name: data for name, data in good.items() if name != SIGNATURE})
+        for what, content in (("no", None), ("an unsigned", bare)):
             site.bundles.place.unlink(missing_ok=True)
             if content is not None:
                 site.bundles.put(content)
@@ -212,8 +125,8 @@ TRIALS: Final[tuple[Trial, ...]] = (
         attacks=("T1553", "T1562.001"),
         breach="the log has it activated",
         control="mutant: a signature is verified where there is one",
-        attempts=(_signatures,),
-        weak=partial(_signatures, on="trusting"),
+        attempts=(partial(_offered, variants=unsigned),),
+        weak=partial(_offered, variants=unsigned, on="trusting"),
     ),
     row(
         id="CP-09",
@@ -222,8 +135,8 @@ TRIALS: Final[tuple[Trial, ...]] = (
         attacks=("T1553", "T1565.001"),
         breach="the log has it activated",
         control="mutant: digests of the manifest are not compared",
-        attempts=(_contents,),
-        weak=partial(_contents, on="trusting"),
+        attempts=(partial(_offered, variants=changed),),
+        weak=partial(_offered, variants=changed, on="trusting"),
     ),
     row(
         id="CP-10",
