@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import pathlib
 import tempfile
 from collections.abc import AsyncIterator, Iterable
@@ -32,6 +33,7 @@ class Yard:
     @contextlib.asynccontextmanager
     async def open(cls) -> AsyncIterator[Self]:
         """Nothing runs yet; whatever does is ended at last."""
+        os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # or it speaks up at every fork; no child uses it
         async with contextlib.AsyncExitStack() as stack:
             yield cls(stack)
 

@@ -18,8 +18,8 @@ from .mutants import SUITE
 from .row import row
 
 _RUN: Final = ("-m", "opensafe.cli", "escape", "run", "--boundary", "control", "--json")
-#: Rows whose ground is one daemon: what holds for them holds for all, which `judged` asks.
-_FEW: Final = ("--probe", "CP-15", "--probe", "CP-16")
+#: A row whose ground is one daemon: what holds for it holds for all, which `judged` asks.
+_FEW: Final = ("--probe", "CP-16")
 _JUDGED: Final = ("-m", "opensafe.proof.escape.control.judged")
 _PATIENCE_S: Final = 100.0
 #: Where programs and images are looked for: by this package, wherever the copy lies.

@@ -15,12 +15,11 @@ from . import wire
 from .ground import SHIPPED, Yard
 from .row import row
 from .site import AGENT, NEIGHBOUR, Site, nonce
-from .stranger import READ_MAX, Answer, Attempt, stranger
+from .stranger import NOBODY, READ_MAX, Answer, Attempt, stranger
 
 #: What everybody on the host may read of a daemon: its code, policy and public keys; and what is the suite's own there.
 _PUBLIC: Final = ("code/", "bundles/", "keys/", "log", "opensafe.toml")
 _REFLECTION: Final = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-_NOBODY: Final = "nogroup"
 
 
 def _gid(group: str) -> int:
@@ -43,7 +42,7 @@ async def _doors(yard: Yard, on: str = SHIPPED, *, directory: bool = False) -> R
     asked, own = _session(site, AGENT[0], word), _session(site, NEIGHBOUR[0], f"{word}-own")
     connect = Attempt(do="connect", path=str(site.socket()))
     with _opened(site.socket().parent) if directory else contextlib.nullcontext():
-        nobody = await stranger(_gid(_NOBODY), (asked, connect))
+        nobody = await stranger(NOBODY, (asked, connect))
         neighbour = await stranger(_gid(NEIGHBOUR[1]), (asked, connect, own))
         layer = _stopped(site, nobody[1])
     served = site.records("session", agent=word)
@@ -85,7 +84,7 @@ async def _directories(yard: Yard, on: str = SHIPPED) -> Run:
         session = await client.create_session(word)
         sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
         mounted = _mounted(site, sandbox)
-        for gid in (_gid(_NOBODY), _gid(NEIGHBOUR[1])):
+        for gid in (NOBODY, _gid(NEIGHBOUR[1])):
             for answer in await stranger(gid, walks):
                 seen += len(answer.files)
                 found += [f"{path} was read" for path, digest in answer.files.items() if _secret(site, path, digest)]
@@ -131,7 +130,7 @@ async def _unasked(yard: Yard, on: str = SHIPPED) -> Run:
     health = Attempt(do="rpc", path=str(site.socket()), method=wire.HEALTH)
     async with site.client() as client:
         session = await client.create_session(word)
-        answers = await stranger(_gid(_NOBODY), (scrape, health))
+        answers = await stranger(NOBODY, (scrape, health))
         root = await stranger(0, (scrape,), uid=0)
         await client.close_session(session)
     reflected = await wire.ask(site.socket(), _REFLECTION, wire.message(f7=""))

@@ -17,8 +17,8 @@ import msgspec
 
 from . import wire
 
-#: Nobody's, as Debian numbers it.
-UID: Final = 65534
+#: Nobody's user and group, by number (what the kernel shows for an owner that it can't name).
+NOBODY: Final = 65534
 READ_MAX: Final = 1 << 20
 _ANSWER_S: Final = 5.0
 _MODULE: Final = "opensafe.proof.escape.control.stranger"
@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[str, ...] = ()
 
 
-async def stranger(gid: int, attempts: Sequence[Attempt], uid: int = UID) -> tuple[Answer, ...]:
+async def stranger(gid: int, attempts: Sequence[Attempt], uid: int = NOBODY) -> tuple[Answer, ...]:
     """Run one that is in no other group. Raises OSError where it ended otherwise."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _MODULE),

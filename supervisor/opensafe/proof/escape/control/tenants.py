@@ -20,7 +20,7 @@ _CALL: Final = "call-1"
 Theft = Callable[[], Awaitable[Any]]
 
 
-def _thefts(thief: Client, own: str, session: str, sandbox: str) -> Iterator[tuple[str, Theft]]:
+def _thefts(thief: Client, own: str, session: str, sandbox: str, decision: str) -> Iterator[tuple[str, Theft]]:
     """What is tried, and with which name; what destroys comes last. own: a session of the thief's."""
     read = {"command": f"cat {_FILE}"}
     yield "Exec", lambda: thief.run_call(session, sandbox, "theft-1", "Bash", read)
@@ -34,6 +34,11 @@ def _thefts(thief: Client, own: str, session: str, sandbox: str) -> Iterator[tup
     yield "ListSandboxes", thief.list_sandboxes
     yield "SignalCall", lambda: thief.signal_call(session, _CALL, 9)
     yield "Decide", lambda: thief.decide(session, "Bash", read)
+    yield "Begin", lambda: thief.begin(session, "theft-3", "Bash", read)
+    yield "Explain", lambda: thief.explain(decision)
+    yield "ListConnections", lambda: thief.list_connections(sandbox)
+    yield "ExplainEgress", lambda: thief.explain_egress("example.test", sandbox)
+    yield "WriteFile", lambda: thief.files(session, sandbox).write(_FILE, b"theirs")
     yield "ReportUsage", lambda: thief.report_usage(session, tokens=1)
     yield "TailAudit", lambda: _tailed(thief)
     yield "CreateSandbox", lambda: thief.create_sandbox(session)
@@ -59,10 +64,12 @@ async def _attack(yard: Yard, on: str = SHIPPED) -> Run:
         session = await owner.create_session(word)
         sandbox = (await owner.create_sandbox(session)).sandbox.sandbox_id
         await owner.files(session, sandbox).write(_FILE, word.encode())
-        await owner.run_call(session, sandbox, _CALL, "Bash", {"command": f"echo {word}"})
+        done = await owner.run_call(session, sandbox, _CALL, "Bash", {"command": f"echo {word}"})
         own = await thief.create_session("thief")
         before = len(site.records())
-        got, refused = await _tried(dict(_thefts(thief, own, session, sandbox)), word, sandbox)
+        got, refused = await _tried(
+            dict(_thefts(thief, own, session, sandbox, done.verdict.decision_id)), word, sandbox
+        )
         await thief.close_session(own)
         got += (await _tried({"Exec in a closed session": lambda: _mine(thief, own, sandbox)}, word, sandbox))[0]
         claimed = await wire.ask(
