@@ -4,6 +4,7 @@ The collector over-approximates: whatever might run is listed, and where the lis
 host can't be told, a reason says so. It knows nothing of grammar; `shell.py` feeds it words.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -144,6 +145,7 @@ class Collector:
         if fed and program in _FED_TEXTS:
             self._fed_text(simple, program)
         self._runs_file(program, self.touches.used.get("text", ()), simple)
+        self._runs_module(program, simple)
         self._follow(program, simple)
         self.printed = self.feed if passes_on(program, words[1:]) else printed(program, words[1:])
 
@@ -172,8 +174,19 @@ class Collector:
                     self.touches.use(use, runner)
             elif runner in _SHELLS or first is None:
                 self.touches.lenient += 1  # of its arguments not more is asked than of a script that stood there before
-                self._script(Word(text), simple.position, (*simple.via, runner))
+                shell = runner if runner in _SHELLS else "sh"
+                self._script(Word(text), simple.position, (*simple.via, shell))
                 self.touches.lenient -= 1
+
+    def _runs_module(self, program: str, simple: Simple) -> None:
+        """`python3 -m x`, where this text wrote x.py."""
+        if program.startswith("python"):
+            texts = [word.text for word in simple.words]
+            for option, module in itertools.pairwise(texts):
+                if option == "-m":
+                    place = module.replace(".", "/")
+                    files = [Word(f"{place}.py"), Word(f"{place}/__main__.py")]
+                    self._runs_file(program, self.directories.paths(files), simple)
 
     def _peeled(self, simple: Simple, program: str, peeled: Peeled) -> None:
         doubt = peeled.doubt

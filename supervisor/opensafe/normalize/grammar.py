@@ -56,6 +56,7 @@ class Text(Flow):
         """A substitution; what backquotes hide behind backslashes is taken out of them and parsed again."""
         before = self._collector.directories.place
         since = self._collector.findings.listed
+        said = self._collector.made.said
         self._shown = None
         text = self.source[node.start_byte : node.end_byte]
         if text[:1] == b"`" and re.search(rb"\\[`$\\\"]", text):
@@ -68,6 +69,7 @@ class Text(Flow):
             alone = len(inner) == 1 and inner[0].type in ("command", "pipeline") and not self.mentions("IFS")
             self._shown = self._collector.printed if alone else None
         self._collector.directories.place = before
+        self._collector.made.said = said
         self.told = self._collector.findings.shows(since)
 
     def _listed(self, node: Node) -> Sequence[Word]:
@@ -142,8 +144,11 @@ class Text(Flow):
             return
         waiting = len(self._waiting)
         self._statement(node, position)
+        made = self._collector.made
         while len(self._waiting) > waiting:
+            fed, made.fed = made.fed, made.said
             self.statement(*self._waiting.pop(waiting))
+            made.fed = fed
         if node.type not in ("command", "redirected_statement", "list"):
             self._collector.directories.if_ok = self._collector.directories.now
 
@@ -206,11 +211,13 @@ class Text(Flow):
         before = collector.directories.place
         feed: Sequence[Word] | None = None
         flows = piped = collector.made.piped
+        fed, said, told = collector.made.fed, collector.made.said, collector.made.fed
         check_gaps(self.source, node.children, self.doubt, glued=True, lines=True)
         final = node.named_children[-1]
         for child in node.named_children:
             collector.directories.place, collector.feed, collector.printed = before, feed, None
             collector.made.piped, collector.made.flows = flows, False
+            collector.made.fed, collector.made.said = told, ""
             reads = _READS_LINES.match(self.source, child.start_byte) if child.type == "while_statement" else None
             if reads is not None and feed is not None and len(feed) == 1:
                 self._fed[reads[1].decode()] = feed[0]
@@ -219,9 +226,11 @@ class Text(Flow):
             self._last(child, "background" if first else "pipe", tail if child == final else ((), ()))
             flows = collector.made.flows or collector.made.hidden > hidden
             self._fed.clear()
+            told = collector.made.said
             feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
         collector.feed, collector.printed = None, feed
         collector.made.piped = piped
+        collector.made.fed, collector.made.said = fed, said + told
         collector.directories.place = before
 
     def _keeps_output(self, node: Node) -> bool:
@@ -313,11 +322,21 @@ class Text(Flow):
         if made.hidden > hidden and b"<(" in self.source[node.start_byte : node.end_byte]:
             made.piped = True
         simple = Simple(words, assignments, own, position, self._via)
-        if not self._call(words, simple):
+        hidden, said, made.said = made.hidden, made.said, ""
+        if self._call(words, simple):
+            self._printed_into(own, hidden)
+        else:
             if words and f"{words[0].text}()" in self._collector.lost:
                 self.doubt(f"{words[0].text[:40]} may be a program or a function")
             self._collector.command(simple)
+        made.said = said + made.said
         made.piped = piped
+
+    def _printed_into(self, redirects: Sequence[Redirection], hidden: int) -> None:
+        """What a group or a function printed since `said` was emptied goes into the files of its redirections."""
+        made = self._collector.made
+        into = self._collector.directories.paths(to for op, _, to in redirects if to and ">" in op)
+        made.wrote(into, hidden=made.hidden > hidden)
 
     def _redirected(self, node: Node, position: str) -> None:
         """A statement with redirections. The grammar hangs words behind a redirection onto it: they are arguments."""
@@ -372,10 +391,10 @@ class Text(Flow):
             if extra:
                 self.doubt("words behind a redirection of a compound command")
                 self._collector.command(Simple(extra, {}, redirects, position, self._via))
-            hidden = made.hidden
+            hidden, said, made.said = made.hidden, made.said, ""
             self.statement(body, position)
-            if made.hidden > hidden:
-                made.wrote(self._collector.directories.paths(to for op, _, to in redirects if to and ">" in op))
+            self._printed_into(redirects, hidden)
+            made.said = said + made.said
             self._fed.clear()
         made.piped = piped
 

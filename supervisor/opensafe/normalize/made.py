@@ -5,12 +5,14 @@ reads the call what it runs, so such a file is not known. Content is followed by
 compilers; what a program of the workspace generates is its own and is left alone.
 """
 
+import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from .interpreters import is_interpreter
 from .name_lists import names
+from .spoken import spoken
 from .word import HOLE, NUMBER, Word
 
 #: What a decoder makes shows nothing of its source; what a filter makes shows some of it.
@@ -25,6 +27,8 @@ _FILTERS: Final = names(
     awk column comm cpp csplit cut envsubst expand fmt fold gawk gojq grep egrep fgrep head join jq m4 mawk nawk nl
     paste rg sed shuf sort split sqlite3 strings tac tail uniq xmllint yq"""
 )
+#: What they write is what they read, under another name.
+_COPIERS: Final = frozenset({"cat", "cp", "dd", "install", "ln", "mv", "rsync", "tee"})
 _UNPACKERS: Final = frozenset({"7z", "bsdtar", "tar", "unzip"})
 _TO_STDOUT: Final = re.compile(r"-[a-zA-Z]*[Op][a-zA-Z]*|--to-stdout|-so")
 _COMPILERS: Final = frozenset({"c++", "cc", "clang", "clang++", "g++", "gcc", "ld"})
@@ -43,6 +47,7 @@ _CODE: Final = re.compile(
     r"(?:[Mm]akefile|GNUmakefile|package\.json|.*\.(?:py|m?[jt]s|c|cc|cpp|go|rs|rb|pl|php|lua|sh|mk|java))"
 )
 _MAX_TEXT: Final = 16384
+_MAX_FILES: Final = 256  # whose text is kept: beyond, no file that is run is known
 
 
 class Step(NamedTuple):
@@ -61,15 +66,19 @@ class Made:
     """Files by what this text put into them.
 
     `piped`, `flows`: what a command is fed, and prints, does not stand in the text. `hidden` counts such commands.
+    `fed`, `said`: of what it is fed, and of what was printed since that was emptied, the text that is known.
     """
 
     def __init__(self) -> None:
         self.piped = self.flows = False
         self.hidden = 0
+        self.fed = self.said = ""
         self._decoded: set[str] = set()
         self._filtered: set[str] = set()
         self._written: set[str] = set()
         self._texts: dict[str, str] = {}
+        self._places: set[str] = set()
+        self._crowded = False
 
     def step(self, step: Step) -> None:
         """Follow content through one command."""
@@ -84,17 +93,24 @@ class Made:
         if hidden and not self._edits(step, writes):
             (self._decoded if decoded or self.piped else self._filtered).update(writes)
         elif not hidden:
-            self._remember(step)
+            self._remember(step, writes)
         self._written.update(writes)
         self.flows = hidden
         self.hidden += hidden
 
-    def wrote(self, paths: Iterable[str]) -> None:
-        """What a group of commands printed went into these files, and some of it does not stand in the text."""
-        self._decoded.update(paths)
+    def wrote(self, paths: Iterable[str], *, hidden: bool) -> None:
+        """What a group of commands printed went into these files. hidden: some of it does not stand in the text."""
+        paths = list(paths)
+        self._put(paths, self.said)
+        if hidden:
+            self._decoded.update(paths)
 
     def runs(self, path: str) -> bool:
         """Whether the file that is run holds what does not stand in the text."""
+        if self._crowded:
+            return True
+        if any(sign in path for sign in "*?["):
+            return any(fnmatch.fnmatchcase(known, path) for known in self._decoded | self._filtered)
         return path in self._decoded or path in self._filtered
 
     def runs_around(self, program: str) -> bool:
@@ -104,7 +120,9 @@ class Made:
         return any(_CODE.fullmatch(path.rpartition("/")[2]) for path in self._decoded)
 
     def text(self, path: str) -> str | None:
-        """What a file holds that this text wrote as it stands."""
+        """What a file holds that this text wrote as it stands; of a pattern, what any of its files does."""
+        if any(sign in path for sign in "*?["):
+            return "".join(text for known, text in self._texts.items() if fnmatch.fnmatchcase(known, path)) or None
         return self._texts.get(path)
 
     def _edits(self, step: Step, writes: Sequence[str]) -> bool:
@@ -137,22 +155,46 @@ class Made:
             code = "\n".join([*(word.text for word in args), *(word.text for word in step.documents)])
             if _BUILDS.search(code):
                 return "decoded"
-            return "filtered" if set(step.reads) - set(step.writes) else ""
+            return "filtered" if set(step.reads) ^ set(step.writes) else ""
         if any(HOLE in word.text for word in step.documents):
             return "filtered"
         return ""
 
-    def _remember(self, step: Step) -> None:
-        """What stands in the text and goes into files as it is."""
-        text = None
-        if step.program in ("cat", "tee") and len(step.documents) == 1:
-            text = step.documents[0].fixed()
-        elif step.program == "echo" and step.args and step.args[0].text[:1] != "-":
-            words = [word.fixed() for word in step.args]
-            text = None if None in words else " ".join(word or "" for word in words) + "\n"
-        elif step.program == "printf" and len(step.args) == 1 and "%" not in step.args[0].text:
-            text = (step.args[0].fixed() or "").replace("\\n", "\n")
-        for path in [*step.into, *(step.writes if step.program == "tee" else ())]:
-            whole = self._texts.pop(path, "") + (text or "")
+    def _remember(self, step: Step, writes: Sequence[str]) -> None:
+        """What stands in the text and goes into files, or is printed, as it is."""
+        text = spoken(step.program, step.args) or ""
+        if step.program in _COPIERS:
+            text = "".join([self._texts.get(path, "") for path in step.reads])
+            text += "".join([word.fixed() or "" for word in step.documents]) or ("" if step.reads else self.fed)
+            self._copy(step)
+        self._put([*step.into, *(writes if step.program == "tee" else ())], text)
+        if step.program == "exec":
+            self._filtered.update(step.into)  # whatever is printed from here on
+        elif not step.into:
+            self.said = f"{self.said}{text}"[-_MAX_TEXT:]
+
+    def _copy(self, step: Step) -> None:
+        """Files, and those of directories, under the names that they get: one of their own, or one in a directory."""
+        for source in step.reads:
+            known = [source] if source in self._texts else []
+            if source in self._places:
+                known += [path for path in self._texts if path.startswith(f"{source}/")]
+            for path in known:
+                inner = path[len(source) :]
+                for to in step.writes:
+                    self._keep(f"{to}{inner}", self._texts[path])
+                    self._keep(f"{to}/{source.rpartition('/')[2]}{inner}", self._texts[path])
+
+    def _put(self, paths: Iterable[str], text: str) -> None:
+        for path in paths:
+            whole = self._texts.pop(path, "") + text
             if text and len(whole) <= _MAX_TEXT:
-                self._texts[path] = whole
+                self._keep(path, whole)
+
+    def _keep(self, path: str, text: str) -> None:
+        if len(self._texts) >= _MAX_FILES:
+            self._crowded = True
+            return
+        self._texts.setdefault(path, text)
+        while path := path.rpartition("/")[0]:
+            self._places.add(path)

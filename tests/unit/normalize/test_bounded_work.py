@@ -127,3 +127,24 @@ def test_benign_twin_a_long_ordinary_text_is_read() -> None:
 def test_the_same_text_is_always_judged_alike() -> None:
     text = "a|" * 700
     assert len({parse_shell(text) for _ in range(5)}) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkdir d; echo 'make test' > d/a; " + "cp -r d d/x; " * 400,
+        "echo x > a; " + "cp a b; cat b > a; " * 400,
+        "".join(f"echo x > f{at}; " for at in range(500)) + "cp -r . d; " * 200,
+        "printf '%" + "0" * 30000 + "' a > b",
+        "printf '" + "%s" * 500 + "' " + "a " * 1000 + "> b; sh b",
+    ],
+)
+def test_files_that_are_copied_do_not_multiply(text: str) -> None:
+    assert calls(partial(parse_shell, text)) <= 3_000_000
+
+
+def test_of_too_many_files_none_that_is_run_is_known() -> None:
+    many = "".join(f"echo 'make test' > f{at}; " for at in range(300))
+    assert not parse_shell("echo 'make test' > f; sh f").opaque
+    assert parse_shell(f"{many} sh g").opaque
+    assert not parse_shell(many).opaque

@@ -209,6 +209,37 @@ FAMILIES = {
             "PAGER=cat git log", "env A=1 B=2 ls", "PYTHONUNBUFFERED=1 python3 a.py", "export X=1; ls",
         ],
     ),
+    "C13-written-and-run": (
+        [
+            "printf '%s\\n' 'mount -V' > s.sh && chmod +x s.sh && ./s.sh", "printf '%s %s' mount -V > s; sh s",
+            "printf 'mount %s\\n' -V > s; sh s", "printf '%b' 'mount -V\\n' > s; sh s",
+            "printf -- 'mount -V' > s; sh s",
+            "echo -n 'mount -V' > s; sh s", "echo -e 'mount -V\\n' > s; . ./s",
+            "echo 'mount -V' | tee s >/dev/null; . ./s", "echo 'mount -V' | cat > s; sh s",
+            "cat <<X | tee s\nmount -V\nX\nsh s", "{ echo 'mount -V'; } > s; sh s", "(echo 'mount -V') > s; sh s",
+            "for i in 1; do echo 'mount -V'; done > s; sh s", "f() { echo 'mount -V'; }; f > s; sh s",
+            "exec > s; echo 'mount -V'; sh s", "exec 3> s; echo 'mount -V' >&3; sh s",
+            "x='mount -V'; printf '%s' \"$x\" > s; sh s", "echo 'mount -V' > s.sh; sh *.sh",
+            "python3 -c \"open('s', 'w').write('mount -V')\"; sh s",
+            "echo 'import os; os.system(\"mount\")' > s.py; python3 -m s",
+        ],
+        [
+            "printf '%s\\n' 'make test' > s.sh && chmod +x s.sh && ./s.sh", "echo 'make test' | tee s.sh; sh s.sh",
+            "{ echo a; date; } > log; cat log", "cat <<X | tee s\nmake test\nX\nsh s",
+            "python3 -c \"open('a.txt', 'w').write('x')\"; cat a.txt", "exec 3> log; echo a >&3; cat log",
+        ],
+    ),
+    "C14-copied-and-run": (
+        [
+            f"{write}; {copy}; sh b"
+            for write in ("echo 'mount -V' > a", "cat > a <<'X'\nmount -V\nX\n:")
+            for copy in (
+                "cp a b", "mv a b", "cat a > b", "cat < a > b", "tee b < a", "ln a b", "ln -s a b", "install a b",
+            )
+        ]
+        + ["mkdir d; echo 'mount -V' > d/a; cp -r d e; sh e/a", "mkdir d; echo 'mount -V' > a; cp a d/; sh d/a"],
+        ["cp a.sh b.sh; sh b.sh", "echo 'make test' > a; cp a b; sh b", "cat head.sh tail.sh > b.sh; sh b.sh"],
+    ),
     "C12-writes-and-reads": (
         [
             "shuf -o .git/hooks/p f", "shuf --output=.git/hooks/p f", "csplit -f.git/hooks/p f 2",
