@@ -31,11 +31,12 @@ _CLEANS_UP: Final = re.compile(
     r"(?:(?:rm(?: -[rfv]+)*(?: --)?|rmdir|kill)(?: \"\$\{?\w+\}?\")+(?: 2> ?/dev/null)?(?: \|\| (?:true|:))?;? ?)+"
 )
 _SHEBANG: Final = re.compile(r"#! ?(?:/usr/bin/env (?:-S )?|(?:/usr)?/bin/)([\w.]+)")
+_MAX_RAN: Final = 512
 _SHELLS: Final = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh", ".", "source"})
 _SHOWN: Final = re.compile(f"{NUMBER}|{TOLD}")
-_FED_TEXTS: Final = frozenset({"ed", "ex", "gmake", "make", "vi", "vim"})
+_FED_TEXTS: Final = frozenset({"dc", "ed", "ex", "gmake", "gnuplot", "make", "sqlite3", "vi", "vim"})
 _RECIPE: Final = re.compile(r"^\t[@+-]*([^\n]+)", re.MULTILINE)
-_BANG: Final = re.compile(r"^\s*(?:[0-9,$%.]*[rw]\s*)?!\s*([^\n]+)", re.MULTILINE)
+_BANG: Final = re.compile(r"^\s*(?:(?:[0-9,$%.]*[rw]\s*)?!|\.(?:shell|system)\b|system\b)\s*([^\n]+)", re.MULTILINE)
 _POOL: Final = re.compile(r"stratum[12]?\+[a-z]+://[\w.-]+(?::[0-9]{1,5})?")
 
 
@@ -63,12 +64,18 @@ class Collector:
         self._parse = parse
         self.deferred: list[tuple[Word, str, tuple[str, ...]]] = []
         self._depth = 0
+        self._ran: list[tuple[str, str, Simple]] = []
         self.made = Made()
 
     def finish(self) -> None:
-        """Walk what traps do at the end, with the variables that the text has set by then."""
+        """Walk what traps do at the end, with the variables that the text has set by then.
+
+        And the files that ran before the text wrote them, in a loop or beside it.
+        """
         while self.deferred:
             self._script(*self.deferred.pop())
+        for program, path, simple in self._ran[:_MAX_RAN]:
+            self._runs_file(program, [path], simple)
 
     def listen(self) -> Sequence[Word] | None:
         """From here on `printed` is what a text of its own prints, which nothing feeds; what fed that around it."""
@@ -142,7 +149,7 @@ class Collector:
         fed = any(op[:2] == "<<" for op, _, _ in simple.redirects)
         if runs_code(program) and (doubtful or (fed and not reads_here(program, words[1:]))):
             self._code(simple, program)
-        if fed and program in _FED_TEXTS:
+        if program in _FED_TEXTS and (fed or self.made.fed):
             self._fed_text(simple, program)
         self._runs_file(program, self.touches.used.get("text", ()), simple)
         self._runs_module(program, simple)
@@ -166,6 +173,7 @@ class Collector:
                 self.doubt(f"{program} runs what this call makes of what does not show its content")
             text = self.made.text(path)
             if text is None:
+                self._ran.append((program, path, simple))
                 continue
             first = _SHEBANG.match(text)
             runner = first[1] if first is not None and "/" in simple.words[0].text else program
@@ -256,11 +264,12 @@ class Collector:
                     self.touches.use(use, program)
 
     def _fed_text(self, simple: Simple, program: str) -> None:
-        """The shell's lines of a here-document for make (recipes) or an editor (`!`)."""
+        """The shell's lines of a text for make (recipes), an editor (`!`) or a database (`.shell`)."""
         text = "".join(to.text for op, _, to in simple.redirects if op[:2] == "<<" and to is not None)
+        text = text or self.made.fed
         lines = _RECIPE.findall(text) if program in ("gmake", "make") else _BANG.findall(text)
         if lines and program not in ("gmake", "make"):
-            self.doubt(f"{program}: an editor with a command")
+            self.doubt(f"{program}: a text with a command")
         for line in lines[:_MAX_DEPTH]:
             self._script(Word(line), simple.position, (*simple.via, program))
 

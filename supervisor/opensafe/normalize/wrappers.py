@@ -113,6 +113,11 @@ _WRAPPERS: Final[dict[str, _Wrapper]] = {
     "npx": _wrapper("pcw", "yq", "package call workspace", "yes no no-install offline quiet", keeps=True),
     "bunx": _wrapper(keeps=True),
     "pipx": _wrapper(keeps=True, skip=1),
+    "bear": _wrapper("", "", "output config", "append verbose", keeps=True),
+    "valgrind": _wrapper(
+        "", "qv", "tool leak-check show-leak-kinds errors-for-leak-kinds track-origins error-exitcode num-callers "
+        "suppressions trace-children", "quiet verbose", keeps=True,
+    ),
     "watch": _wrapper("nq", "bcdegtpxwrC", "interval", "differences color no-title", keeps=True),
 }  # fmt: skip
 
@@ -128,27 +133,56 @@ _SSH_RUNS: Final = re.compile(
 _EDITOR_RUNS: Final = re.compile(r"\A-[a-zA-Z]*c$|--cmd|-S$|\+|-s$|-es$|--eval|--batch|-l$|--load|--script|-u$")
 _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "7z": (re.compile(r"-o\0"), "7z with an unknown place"),
+    "bat": (re.compile(r"\A--pager"), "a pager of its own"),
+    "bazel": (re.compile(r"\A--run_under"), "bazel with a program of its own"),
+    "ctest": (re.compile(r"\A--(?:test-command|build-and-test|build-makeprogram)"), "ctest with a command"),
+    "dc": (re.compile(r"!"), "dc with a shell command"),
+    "delta": (re.compile(r"\A--pager"), "a pager of its own"),
+    "django-admin": (re.compile(r"\A(?:db)?shell\Z"), "a shell of its own"),
     "ed": (re.compile(r"!"), "ed with a shell command"),
     "emacs": (_EDITOR_RUNS, "an editor with a command"),
     "ex": (_EDITOR_RUNS, "an editor with a command"),
     "fd": (re.compile(r"-x$|-X$|--exec"), "fd with a command"),
+    "flask": (re.compile(r"\Ashell\Z"), "a shell of its own"),
+    "fzf": (re.compile(r"\A--(?:preview|bind|info-command)"), "fzf with a command"),
     "gdb": (re.compile(r"-ex|-x$|--eval"), "gdb with a command"),
+    "ghc": (re.compile(r":!|System|Process|\A-(?:pgm|F\Z)"), "ghc with a program of its own"),
+    "go": (re.compile(r"\A--?vettool"), "go with a program of its own"),
+    "gnuplot": (re.compile(r"system|shell|!\s*\w|`|[\"']\s*<"), "gnuplot with a shell command"),
+    "groff": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "latexmk": (re.compile(r"\A-(?:e|r)\Z|shell-escape|write18|\A-\w*latex="), "latexmk with a command"),
     "less": (re.compile(r"\A\+|\A--(?:use-lesskey|lesskey)"), "a command at the start"),
     "m4": (re.compile(r"syscmd"), "a macro that runs commands"),
     "man": (re.compile(r"-P|--pager|-H|--html"), "a pager of its own"),
+    "mix": (re.compile(r"\A(?:-e|--eval|eval|cmd)\Z"), "mix with code or a command"),
+    "mlr": (re.compile(r"system|exec\s*\(|\|\s*\""), "mlr with a command"),
     "nc": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "ncat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "netcat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
     "nvim": (_EDITOR_RUNS, "an editor with a command"),
+    "nroff": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "opa": (re.compile(r"http\.send"), "a request"),
+    "pandoc": (re.compile(r"\A(?:-F|-L|--filter|--lua-filter)"), "pandoc with a filter"),
+    "pdflatex": (re.compile(r"shell-escape|write18"), "latex with shell commands"),
+    "pic": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "plantuml": (re.compile(r"-graphvizdot"), "plantuml with a program"),
+    "prove": (re.compile(r"\A-[a-zA-Z]*[eP]|\A--(?:exec|harness|formatter|source)"), "prove with a program of its own"),
+    "pylint": (re.compile(r"\A--init-hook"), "pylint with code"),
+    "rails": (re.compile(r"\A(?:runner|console|dbconsole)\Z"), "rails with code"),
+    "rake": (re.compile(r"\A-[eEp]|\A--execute"), "rake with code"),
     "rg": (re.compile(r"--pre(=|$)|--hostname-bin"), "rg with a preprocessor"),
     "rsync": (re.compile(r"\A-[a-zA-Z]*e|\A--rsh|--rsync-path"), "rsync with a remote shell of its own"),
     "scp": (re.compile(r"-S|(?i:-o\s*(proxy|local)command|proxycommand)"), "scp with a command"),
     "sftp": (_SSH_RUNS, "sftp with a command"),
     "socat": (re.compile(r"(?i)(exec|system|shell):"), "socat with a program"),
     "ssh": (_SSH_RUNS, "ssh with a local command"),
+    "tox": (re.compile(r"commands\w*=|\A--override"), "tox with commands of its own"),
+    "troff": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "tsup": (re.compile(r"\A--onSuccess"), "tsup with a command"),
     "vi": (_EDITOR_RUNS, "an editor with a command"),
     "vim": (_EDITOR_RUNS, "an editor with a command"),
     "view": (_EDITOR_RUNS, "an editor with a command"),
+    "xelatex": (re.compile(r"shell-escape|write18"), "latex with shell commands"),
     "zip": (re.compile(r"-[A-Za-z]*T|--unzip-command"), "zip with a test command"),
 }  # fmt: skip
 _STARTS_UP: Final = "a login or interactive shell runs start-up files"
@@ -447,9 +481,27 @@ def _sqlite(words: Sequence[Word]) -> Peeled | None:
     return Peeled(scripts=tuple(map(Word, texts)), keeps=True, doubt="sqlite3: a shell command") if texts else None
 
 
-def _uv(words: Sequence[Word]) -> Peeled | None:
+_COVERAGE: Final = _wrapper(
+    "nxr", "", "reporter reports-dir report-dir include exclude temp-directory temp-dir extension lines functions "
+    "branches statements src cwd", "all check-coverage clean silent skip-full", keeps=True,
+)  # fmt: skip
+
+
+def _coverage(words: Sequence[Word]) -> Peeled | None:
+    """`c8 mocha`, but for what they do by themselves."""
+    peeled = _peel("c8", _COVERAGE, words)
+    own = peeled.inner and peeled.inner[0][0].text in ("check-coverage", "instrument", "merge", "report")
+    return None if own else peeled
+
+
+def _exec(words: Sequence[Word]) -> Peeled | None:
+    """`stack exec -- PROGRAM`."""
+    return _uv(words, ("exec",))
+
+
+def _uv(words: Sequence[Word], verbs: Sequence[str] = ("run", "exec")) -> Peeled | None:
     for at, word in enumerate(words[:-1]):
-        if word.text in ("run", "exec"):
+        if word.text in verbs:
             rest = words[at + 1 :]
             while rest and rest[0].text == "--":
                 rest = rest[1:]
@@ -460,7 +512,8 @@ def _uv(words: Sequence[Word]) -> Peeled | None:
 
 _SPECIAL: Final[dict[str, Callable[[Sequence[Word]], Peeled | None]]] = {
     ".": _source, "alias": _alias, "command": _command, "env": _env, "eval": _eval, "find": _find, "flock": _flock,
-    "hyperfine": _hyperfine,
+    "c8": _coverage, "cabal": _exec, "dune": _exec, "hyperfine": _hyperfine, "lerna": _exec, "nx": _exec,
+    "nyc": _coverage, "stack": _exec, "yarn": _exec,
     "parallel": _parallel, "hatch": _uv, "pdm": _uv, "pipenv": _uv,
     "poetry": _uv, "runuser": _su, "script": _typescript, "source": _source, "su": _su,
     "sqlite3": _sqlite, "sudo": _sudo, "trap": _trap,

@@ -229,6 +229,37 @@ FAMILIES = {
             "python3 -c \"open('a.txt', 'w').write('x')\"; cat a.txt", "exec 3> log; echo a >&3; cat log",
         ],
     ),
+    "C15-tools-that-start-others": (
+        [
+            "prove -e 'sh -c \"mount -V\"' x.t", "prove -Pevil x.t", "dc -e '!mount -V'", "dc <<< '!mount -V'",
+            "echo '!mount -V' | dc", "gnuplot -e 'system(\"mount -V\")'", "gnuplot <<< '!mount -V'",
+            "sqlite3 x.db <<< '.system mount -V'", "echo '.shell mount -V' | sqlite3 x.db", "pandoc -F mount a.md",
+            "pandoc --lua-filter=x.lua a.md", "mlr -n put 'end{print system(\"mount -V\")}'",
+            "fzf --preview 'mount -V'",
+            "bear -- mount -V", "valgrind -q mount -V", "c8 mount -V", "nyc --all mount -V", "latexmk -e 'system(1)' a",
+            "pdflatex -shell-escape '\\write18{mount -V}'", "ctest --build-and-test . . --test-command mount",
+            "rake -e 'sh \"mount\"'", "groff -U a.ms", "troff -U <<< '.sy mount -V'", "bat --pager 'mount -V' a",
+            "pylint --init-hook='import os; os.system(\"mount\")' a.py", "tsup --onSuccess 'mount -V'",
+            "django-admin shell -c 'import os'", "flask shell <<< 'import os'", "rails runner 'system(1)'",
+            "mix run -e 'System.cmd(1)'", "ghc -e ':!mount -V'", "cabal exec -- mount -V", "stack exec mount",
+            "dune exec -- mount -V", "lerna exec -- mount -V", "nx exec -- mount -V", "yarn exec mount",
+            "bazel run --run_under=mount //a", "go vet -vettool=mount ./...", "tox -x testenv.commands='mount -V'",
+        ],
+        [
+            "prove -lvr t", "dc -e '2 3 + p'", "gnuplot plot.gp", "sqlite3 x.db <<< 'select 1'",
+            "pandoc a.md -o a.html",
+            "bear -- make -j4", "valgrind --leak-check=full ./a.out", "c8 --reporter=text mocha", "nyc report",
+            "latexmk -pdf a.tex", "groff -ms a.ms", "bat a.py", "pylint src", "rake test", "stack build", "dune build",
+            "yarn test", "tox -e py311", "mix test", "go vet ./...", "echo 'select 1;' | sqlite3 x.db",
+        ],
+    ),
+    "C16-run-before-it-is-written": (
+        [
+            "while :; do sh s; echo 'mount -V' > s; done", "sh s & echo 'mount -V' > s; wait",
+            "mkfifo s; sh s & echo 'mount -V' > s; wait", "f() { sh s; }; f; echo 'mount -V' > s; f",
+        ],
+        ["sh s; echo done > log", "while read -r l; do sh s; echo \"$l\" > log; done < list"],
+    ),
     "C14-copied-and-run": (
         [
             f"{write}; {copy}; sh b"
