@@ -17,6 +17,7 @@ _MODULES: Final[Mapping[Boundary, tuple[str, str]]] = {
     Boundary.NETWORK: ("network.probes", "network.running"),
     Boundary.CONTROL: ("control.probes", "control.running"),
     Boundary.RESOURCE: ("resource.probes", "resource.running"),
+    Boundary.POLICY: ("policy.probes", "policy.running"),
 }
 
 

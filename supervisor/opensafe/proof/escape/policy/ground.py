@@ -1,0 +1,235 @@
+"""What the rows stand on: daemons, each with the shipped rules, started when first needed; and a sandbox a row.
+
+The bundle differs from the shipped one in what a site sets: the ceiling of denials, which a probe meets at once and
+honest work never, and a tool of an MCP server.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, Self
+
+import grpc
+import msgspec
+
+from opensafe.client import CallResult, Client
+from opensafe.errors import FileError, OpenSafeError
+from opensafe.proof import private
+from opensafe.proof.mutants import planted
+from opensafe.proof.private import PrivateDaemon
+from opensafe.proof.signed import SignedBundles
+
+from .bundles import members
+from .shot import WORKSPACE, Shot
+from .weak import DAEMONS
+
+#: How long a parked call waits where its expiry is tried, seconds.
+BRIEF_S: Final = 1
+_ROLES: Final = {"default": ("developer",), "other": ("developer",), "reviewer": ("reviewer",)}
+_MORE: Final = """
+[caps]
+parked_reviews = 4096
+refusals_per_s = 1000
+sessions_per_principal = 256
+[telemetry]
+capture_content = true
+"""
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """A shot, its marker's name, and what came of it as the daemon told it: what it gave out, or why it was refused.
+
+    before: the ids of the calls that went before it.
+    """
+
+    shot: Shot
+    name: str
+    call_id: str
+    before: tuple[str, ...] = ()
+    output: bytes = b""
+    refused: str = ""
+
+
+class Post:
+    """One daemon with its clients."""
+
+    def __init__(self, daemon: PrivateDaemon, clients: Mapping[str, Client]) -> None:
+        self.daemon = daemon
+        self.clients = clients
+        self.client = clients["default"]
+
+    @contextlib.asynccontextmanager
+    async def box(self, agent: str, principal: str = "default") -> AsyncIterator["Box"]:
+        """A session with a sandbox; closed afterwards, so that nothing of it stays parked."""
+        client = self.clients[principal]
+        session = await client.create_session(agent)
+        try:
+            made = await client.create_sandbox(session)
+            yield Box(self, client, session, made.sandbox.sandbox_id)
+        finally:
+            await client.close_session(session)
+
+    async def wire(self, message: bytes) -> None:
+        """Send the bytes of an ExecRequest, whatever they are, and hear the call to its end. Raises OpenSafeError."""
+        async with grpc.aio.insecure_channel(f"unix:{self.daemon.socket_of('default')}") as channel:
+            ask: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+                "/opensafe.v1.ExecService/Exec", request_serializer=bytes
+            )
+            try:
+                async for _ in ask(iter([message])):
+                    pass
+            except grpc.aio.AioRpcError as error:
+                raise OpenSafeError(f"{error.code().name}: {error.details()}") from error
+
+    def records(self, session: str) -> list[dict[str, Any]]:
+        """What stands of a session in the audit log, read from the disk."""
+        found = []
+        for segment in sorted(self.daemon.state.glob("audit/segment-*.jsonl")):
+            for line in segment.read_text().splitlines():
+                if session in line:
+                    record = json.loads(line)
+                    if record.get("session_id") == session:
+                        found.append(record)
+        return found
+
+    def ledger(self) -> list[dict[str, Any]]:
+        """What the warden started, by its own record."""
+        return [json.loads(line) for line in (self.daemon.state / "ledger.jsonl").read_text().splitlines()]
+
+
+class Box:
+    """One sandbox, what is sent to it, and what it holds as seen through the file API."""
+
+    def __init__(self, post: Post, client: Client, session: str, sandbox: str) -> None:
+        self.post = post
+        self.client = client
+        self.session = session
+        self.sandbox = sandbox
+        self.nonce = "n" + secrets.token_hex(6)
+        self._sent = 0
+
+    def name(self) -> str:
+        """A marker's name that nothing else has."""
+        self._sent += 1
+        return f"{self.nonce}-{self._sent:03d}"
+
+    async def put(self, files: Mapping[str, str]) -> None:
+        """Write files, and the directories that they lie in."""
+        for path, text in files.items():
+            parent = path.rpartition("/")[0]
+            if parent != WORKSPACE:
+                await self.require("Mkdir", {"path": parent, "parents": True})
+            await self.require("Write", {"path": path, "content": text})
+
+    async def require(self, tool: str, arguments: Mapping[str, Any]) -> CallResult:
+        """A call that has to succeed. Raises OpenSafeError."""
+        result = await self.run(tool, arguments)
+        if result.outcome.exit_code != 0:
+            raise OpenSafeError(f"{tool} of the suite's own failed: {result.outcome.kind}", value=arguments)
+        return result
+
+    async def run(self, tool: str, arguments: Mapping[str, Any], call_id: str = "") -> CallResult:
+        """One call."""
+        return await self.client.run_call(
+            self.session, self.sandbox, call_id or f"c-{secrets.token_hex(6)}", tool, arguments
+        )
+
+    async def fire(self, shot: Shot) -> Tried:
+        """Plant what the shot needs, send what goes before it, and send it."""
+        name = self.name()
+        filled = shot.filled(name)
+        await self.put(filled.plants)
+        earlier = tuple(f"before-{name}-{number}" for number, _ in enumerate(filled.before))
+        for before, before_id in zip(filled.before, earlier, strict=True):
+            await self.run(before.tool, before.arguments, before_id)
+        call_id = f"shot-{name}"
+        output = b""
+        try:
+            if filled.text or filled.tail:
+                await self.post.wire(self._message(filled, call_id))
+            else:
+                output = (await self.run(filled.tool, filled.arguments, call_id)).stdout
+        except OpenSafeError as error:
+            return Tried(shot=filled, name=name, call_id=call_id, before=earlier, refused=str(error))
+        return Tried(shot=filled, name=name, call_id=call_id, before=earlier, output=output)
+
+    def _message(self, shot: Shot, call_id: str) -> bytes:
+        """ExecRequest.start with the first five fields of StartCall, all of them texts, and the shot's tail."""
+        text = shot.text.encode(errors="surrogateescape") or msgspec.json.encode(shot.arguments)
+        fields = (self.session.encode(), self.sandbox.encode(), call_id.encode(), shot.tool.encode(), text)
+        return _field(1, b"".join(_field(number, data) for number, data in enumerate(fields, 1)) + shot.tail)
+
+    async def names(self) -> frozenset[str]:
+        """The names in the workspace."""
+        files = self.client.files(self.session, self.sandbox)
+        return frozenset([os.fsdecode(entry.name) async for entry in files.entries(WORKSPACE)])
+
+    async def text(self, path: str) -> str:
+        """What a file holds, "" where it is none."""
+        with contextlib.suppress(FileError):
+            data = await self.client.files(self.session, self.sandbox).read_bytes(path)
+            return data.decode(errors="replace")
+        return ""
+
+
+class Ground:
+    """All daemons of a run, and the stack that ends them."""
+
+    def __init__(self, place: pathlib.Path) -> None:
+        self._bundles = SignedBundles(place, pathlib.Path(private.programs().bundle))
+        self._bundles.put(self._bundles.next(members(self._bundles))[0])
+        self._stack = contextlib.AsyncExitStack()
+        self._posts: dict[str, Post] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def post(self, name: str = "") -> Post:
+        """The daemon of that name in weak.DAEMONS, "" for the one as shipped."""
+        async with self._turns.setdefault(name, asyncio.Lock()):
+            if name not in self._posts:
+                self._posts[name] = await self._start(name)
+            return self._posts[name]
+
+    async def _start(self, name: str) -> Post:
+        source = self._stack.enter_context(planted(*DAEMONS[name])) if DAEMONS.get(name) else None
+        more = _MORE.replace("[caps]", f"[caps]\nreview_ttl_s = {BRIEF_S}") if name == "faulty" else _MORE
+        daemon = PrivateDaemon(
+            "evade", _ROLES, bundle=self._bundles.place, key=self._bundles.public, more=more, source=source
+        )
+        self._stack.push_async_callback(asyncio.to_thread, _end, daemon)
+        await asyncio.to_thread(daemon.start)
+        clients = {
+            role: await self._stack.enter_async_context(Client.connect(daemon.socket_of(role))) for role in _ROLES
+        }
+        return Post(daemon, clients)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A field of protobuf that has a length: its tag, the length as a varint, and the bytes."""
+    head, size = bytes([number << 3 | 2]), len(data)
+    while size > 0x7F:
+        head, size = head + bytes([size & 0x7F | 0x80]), size >> 7
+    return head + bytes([size]) + data
+
+
+def _end(daemon: PrivateDaemon) -> None:
+    daemon.stop()
+    daemon.remove()
+
+
+@contextlib.asynccontextmanager
+async def ground() -> AsyncIterator[Ground]:
+    """A ground, and nothing of it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as place:
+        async with Ground(pathlib.Path(place)) as on:
+            yield on
