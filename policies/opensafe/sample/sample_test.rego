@@ -39,6 +39,7 @@ call(tool, facts) := {
 			"description_digest": "",
 			"pinned_digest": "",
 			"risk": "low",
+			"untrusted": false,
 		},
 		facts,
 	),

@@ -83,6 +83,40 @@ reviews contains hit.review(
 }
 
 # METADATA
+# title: Acting on what others wrote
+# description: >-
+#   A session that read what others wrote asks for a tool that acts, which their text may have told it to. By class of
+#   risk, in tainted_risks; without that setting a human looks at every one.
+# custom:
+#   id: tool.taint.review
+#   severity: high
+#   threat: S6
+reviews contains hit.review(
+	"tool.taint.review", "high",
+	$"the session has read what others wrote, and {_name} has the risk {_risk}", "untrusted.read",
+	"Ask for a review and say which of the user's words ask for this, or use a new session that has not read it.",
+) if {
+	not config.tainted_risks[input.call.risk] == "allow"
+	not _unread
+}
+
+# METADATA
+# title: Acting on what others wrote, forbidden
+# description: The same for a class of risk that tainted_risks blocks.
+# custom:
+#   id: tool.taint.review
+#   severity: high
+#   threat: S6
+foreign_blocks contains hit.block(
+	"tool.taint.review", "high",
+	$"the session has read what others wrote, and {_name} has the risk {_risk}", "untrusted.read",
+	"Use a new session that has not read it, or change tainted_risks in the site's policy data.",
+) if {
+	config.tainted_risks[input.call.risk] == "block"
+	not _unread
+}
+
+# METADATA
 # title: The site's tools
 # description: A tool that a manifest or a listed server offers, with nothing against its paths and hosts.
 # custom:
@@ -104,6 +138,12 @@ _belongs(family) if {
 _belongs("tool") if {
 	input.kind == "call"
 	count(input.call.server) > 0
+}
+
+# Nothing that others wrote was read.
+_unread if {
+	is_array(input.session.taints)
+	not "untrusted.read" in input.session.taints
 }
 
 _risk_accepted if config.risks[input.call.risk] in {"allow", "review"}

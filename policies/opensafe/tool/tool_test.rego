@@ -141,6 +141,51 @@ test_missing_tool_risk_review if {
 	sample.blocked_by(verdict, "tool.risk.review")
 }
 
+_tainted(facts, pointer) := verdict if {
+	question := object.union(sample.call("Deploy", {}), {"call": facts, "session": {"taints": ["secret.read", "untrusted.read"]}})
+	verdict := sample.judge("tool", _less(question, pointer)) with data.opensafe.config.tools as {"Deploy": "tool"} with data.opensafe.config.roles as {"developer": {"Deploy": true}}
+}
+
+test_review_tool_taint_review if {
+	verdict := _tainted({"risk": "medium"}, "")
+	sample.reviewed_by(verdict, "tool.taint.review")
+}
+
+test_review_tool_taint_review_high if {
+	verdict := _tainted({"risk": "high"}, "")
+	sample.reviewed_by(verdict, "tool.taint.review")
+}
+
+test_review_tool_taint_review_unset if {
+	verdict := _tainted({"risk": "low"}, "") with data.opensafe.config.tainted_risks as {}
+	sample.reviewed_by(verdict, "tool.taint.review")
+}
+
+test_block_tool_taint_review if {
+	verdict := _tainted({"risk": "medium"}, "") with data.opensafe.config.tainted_risks as {"medium": "block"}
+	sample.blocked_by(verdict, "tool.taint.review")
+}
+
+test_allow_tool_taint_review if {
+	verdict := _tainted({"risk": "low"}, "")
+	sample.allowed(verdict, "tool.taint.review")
+}
+
+test_allow_tool_taint_review_unread if {
+	verdict := _judge({"risk": "medium"}, "")
+	sample.allowed(verdict, "tool.taint.review")
+}
+
+test_missing_tool_taint_review if {
+	verdict := _judge({"risk": "medium"}, "/session/taints")
+	sample.reviewed_by(verdict, "tool.taint.review")
+}
+
+test_missing_tool_taint_review_risk if {
+	verdict := _tainted({}, "/call/risk")
+	sample.blocked_by(verdict, "tool.risk.review")
+}
+
 test_block_tool_unknown_deny_site if {
 	verdict := _judge({"tool": "Other"}, "")
 	sample.blocked_by(verdict, "tool.unknown.deny")

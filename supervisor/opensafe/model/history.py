@@ -15,11 +15,13 @@ from .policy_input import CallInput
 READS_SECRET: Final = "secret.read"  # noqa: S105 - the name of an effect
 ENCODES: Final = "encode"
 WRITES_WORKSPACE: Final = "workspace.write"
+READS_UNTRUSTED: Final = "untrusted.read"
 
 #: Taints, as rules name them (SessionInput.taints).
 SECRET_READ: Final = "secret.read"  # noqa: S105 - the name of a taint
 ENCODED: Final = "encoded"
 WORKSPACE_CHANGED: Final = "workspace.changed"
+UNTRUSTED_READ: Final = "untrusted.read"
 
 #: Classes of paths whose content must not leave: `secret` is not to be read at all, `sensitive` may be read.
 _SECRETS: Final = ("secret", "sensitive")
@@ -28,6 +30,7 @@ _SECRETS: Final = ("secret", "sensitive")
 _DERIVED: Final = (
     (SECRET_READ, READS_SECRET, None),
     (ENCODED, ENCODES, SECRET_READ),
+    (UNTRUSTED_READ, READS_UNTRUSTED, None),
 )
 
 
@@ -55,6 +58,7 @@ def effects_of(call: CallInput) -> tuple[str, ...]:
         (READS_SECRET, any(path.classes.get(name) for path in call.reads for name in _SECRETS)),
         (ENCODES, any(command.program in _ENCODERS for command in call.commands)),
         (WRITES_WORKSPACE, call.opaque or _writes(call.writes + call.deletes) or _may_write(call.commands)),
+        (READS_UNTRUSTED, call.untrusted),
     )
     return tuple(effect for effect, holds in found if holds)
 

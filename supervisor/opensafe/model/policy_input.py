@@ -22,7 +22,7 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     as; None: nobody but the sandbox's own.
     server, description_digest, pinned_digest: of a tool that another server offers (MCP): its name, the digest of
     the description and schema it showed now, as the client says, and of those that were approved, as the tool manifest
-    says or else the client. risk: a site tool's class of risk.
+    says or else the client. risk: a site tool's class of risk. untrusted: what it returns was written by others.
     """
 
     id: str
@@ -47,6 +47,7 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     description_digest: str = ""
     pinned_digest: str = ""
     risk: str = ""
+    untrusted: bool = False
 
 
 class SessionInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +55,8 @@ class SessionInput(msgspec.Struct, frozen=True, kw_only=True):
 
     counts: verdict or rule id -> number, over the session's life. window: the same within the last minutes, keys
     `calls_1m`, `blocks_10m`. recent_tools: the last eight, newest last. taints: what was observed of the session and
-    its sandbox (`secret.read`, `encoded`, `workspace.changed` …), oldest first; they never go away. banned: the agent
-    or its whole principal is.
+    its sandbox (`secret.read`, `encoded`, `untrusted.read`, `workspace.changed` …), oldest first; they never go away.
+    banned: the agent or its whole principal is.
     """
 
     id: str

@@ -61,6 +61,7 @@ class SiteTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One tool of the manifest. server: the MCP server that offers it, "" for none.
 
     description_sha256: pins what the client must have been shown of it (model/description.py), "" for no pin.
+    untrusted: what it returns was written by others, who may have written it for the agent.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")]
@@ -70,6 +71,7 @@ class SiteTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     risk: Literal["low", "medium", "high"]
     server: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{0,64}\Z")] = ""
     description_sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
+    untrusted: bool = False
 
 
 def read_manifest(content: bytes) -> tuple[SiteTool, ...]:
@@ -163,6 +165,7 @@ def _spec(tool: SiteTool) -> ToolSpec:
         risk=tool.risk,
         server=tool.server,
         pinned=tool.description_sha256,
+        untrusted=tool.untrusted,
         elsewhere=True,
     )
 

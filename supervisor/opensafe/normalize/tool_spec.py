@@ -22,7 +22,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
 
     identity: the argument that names the user to run as, if there is one.
-    risk, server, pinned, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no program.
+    risk, server, pinned, untrusted, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no
+    program.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     risk: str = ""
     server: str = ""
     pinned: str = ""
+    untrusted: bool = False
     elsewhere: bool = False
 
 

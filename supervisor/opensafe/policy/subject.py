@@ -42,6 +42,7 @@ def call_input(
         asked=asked,
         user=user,
         risk=spec.risk if spec else "",
+        untrusted=spec.untrusted if spec else False,
         server=spec.server if spec else "",
         description_digest=description_digest,
         pinned_digest=(spec.pinned if spec else "") or pinned_digest,

@@ -7,7 +7,7 @@ from opensafe.model.history import effects_of, taints_after
 from opensafe.model.policy_input import CallInput
 
 
-def call(*programs, reads=(), writes=(), deletes=(), opaque=False):
+def call(*programs, reads=(), writes=(), deletes=(), opaque=False, untrusted=False):
     def paths(classes):
         return tuple(PathFact(path="/p", classes={name: True}) for name in classes)
 
@@ -17,6 +17,7 @@ def call(*programs, reads=(), writes=(), deletes=(), opaque=False):
         arguments={},
         digest="d",
         opaque=opaque,
+        untrusted=untrusted,
         commands=tuple(Command(program=program, argv=(program,)) for program in programs),
         reads=paths(reads),
         writes=paths(writes),
@@ -41,6 +42,7 @@ def call(*programs, reads=(), writes=(), deletes=(), opaque=False):
         (call("python3"), ("workspace.write",)),
         (call(""), ("workspace.write",)),
         (call("ls", opaque=True), ("workspace.write",)),
+        (call(untrusted=True), ("untrusted.read",)),
     ],
     ids=str,
 )
@@ -58,6 +60,7 @@ def test_effects(asked, effects):
         (("secret.read",), ("encode",), ("secret.read", "encoded")),
         (("workspace.changed", "secret.read"), ("secret.read",), ("workspace.changed", "secret.read")),
         (("secret.read", "encoded"), (), ("secret.read", "encoded")),
+        (("secret.read",), ("untrusted.read",), ("secret.read", "untrusted.read")),
     ],
     ids=str,
 )
