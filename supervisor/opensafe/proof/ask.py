@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from opensafe.egress.names import measure
 from opensafe.errors import UnknownUser
 from opensafe.model.facts import ClassTables
 from opensafe.model.policy_input import PolicyInput
@@ -92,7 +93,9 @@ def _over(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _peers(egress: dict[str, Any], tables: ClassTables) -> dict[str, Any]:
-    return {name: _peer(value, tables) if name in ("host", "address") else value for name, value in egress.items()}
+    """Hosts parsed and the name measured as the helper does, of a session that has asked for no other name there."""
+    peers = {name: _peer(value, tables) if name in ("host", "address") else value for name, value in egress.items()}
+    return {"label": measure(peers["host"]["name"]) | {"names": 1}, **peers} if "host" in peers else peers
 
 
 def _peer(text: str, tables: ClassTables) -> dict[str, Any]:
