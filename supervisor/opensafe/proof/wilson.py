@@ -8,6 +8,8 @@ the usual interval has no width.
 import math
 from typing import Final
 
+import msgspec
+
 #: The standard normal's 97.5th percentile: two-sided 95 %.
 Z95: Final = 1.959963984540054
 
@@ -25,3 +27,19 @@ def wilson(hits: int, of: int, z: float = Z95) -> tuple[float, float]:
     low = 0.0 if hits == 0 else (centre - spread) / scale
     high = 1.0 if hits == of else (centre + spread) / scale
     return low, high
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """`hits` of `of`, as a rate with its 95 % interval; 0 of nothing."""
+
+    hits: int
+    of: int
+    rate: float
+    low: float
+    high: float
+
+
+def share(hits: int, of: int) -> Share:
+    """The rate and its interval."""
+    low, high = wilson(hits, of)
+    return Share(hits=hits, of=of, rate=hits / of if of else 0.0, low=low, high=high)
