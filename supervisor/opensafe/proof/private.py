@@ -56,8 +56,8 @@ def trusted_key() -> pathlib.Path:
 
 
 def policies() -> pathlib.Path:
-    """The Rego sources of this checkout; a directory that is not there in an installation."""
-    return _CHECKOUT / "policies"
+    """The Rego sources and the red team's data: of this checkout, else as installed below PREFIX."""
+    return _CHECKOUT / "policies" if (_CHECKOUT / "build/native").is_dir() else PREFIX / "share/policies"
 
 
 def _settings(paths: Paths, key: pathlib.Path, roles: Mapping[str, Sequence[str]], more: str) -> str:
