@@ -7,9 +7,10 @@ cd "$(dirname -- "$0")/.."
 . deploy/layout.sh
 
 if [ -z "$DESTDIR" ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now opensafe.service 2>/dev/null || true
+    systemctl disable --now opensafe-redteam.timer opensafe.service 2>/dev/null || true
 fi
 rm -f "$unit" "$sysusers" "$config.example"
+rm -f "$(dirname "$unit")/opensafe-redteam.service" "$(dirname "$unit")/opensafe-redteam.timer"
 for name in venv venv.new venv.old images libexec share; do
     rm -rf "${target:?}/$name"
 done

@@ -42,7 +42,8 @@ def test_development_tools_are_not_installed(destination):
 @pytest.mark.parametrize(
     "name",
     ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "libexec/proof/sweep", "images/base/manifest.json",
-     "share/policy.bundle.tar.gz", "share/doc/runbooks.md", "share/grafana/opensafe.json"],
+     "share/policy.bundle.tar.gz", "share/doc/runbooks.md", "share/grafana/opensafe.json",
+     "share/policies/cases/MANIFEST.sha256", "share/policies/scenarios/budget.jsonl"],
 )  # fmt: skip
 def test_everything_the_daemon_reads_is_under_the_prefix(destination, name):
     assert (destination / PREFIX.lstrip("/") / name).is_file()

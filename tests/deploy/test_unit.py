@@ -10,6 +10,8 @@ from opensafe import config
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "deploy" / "systemd" / "opensafe.service"
+NIGHTLY = ROOT / "deploy" / "systemd" / "opensafe-redteam.service"
+TIMER = NIGHTLY.with_suffix(".timer")
 SYSUSERS = ROOT / "deploy" / "systemd" / "opensafe.sysusers.conf"
 
 # Out of 100, as `systemd-analyze security` counts. What is left is root, namespaces, cgroups and the network.
@@ -47,6 +49,28 @@ def test_the_exposure_of_an_unconfined_unit_is_above_it(tmp_path):
     unit = tmp_path / "opensafe.service"
     unit.write_text("[Service]\nExecStart=/bin/true\n")
     assert _analyze("security", "--offline=true", f"--threshold={EXPOSURE}", str(unit)).returncode != 0
+
+
+def test_the_nightly_evaluation_is_valid_and_timed(tmp_path):
+    for source in (NIGHTLY, TIMER):
+        (tmp_path / source.name).write_text(source.read_text().replace("/opt/opensafe/bin/opensafe", "/bin/true"))
+    verified = _analyze("verify", "--man=no", *map(str, sorted(tmp_path.iterdir())))
+    assert (verified.returncode, verified.stderr) == (0, "")
+    (when,) = re.findall("^OnCalendar=(.*)$", TIMER.read_text(), re.MULTILINE)
+    assert _analyze("calendar", when).returncode == 0
+    assert TIMER.stem == NIGHTLY.stem, "the timer starts the unit of its name"
+
+
+def test_the_nightly_evaluation_is_as_confined_as_the_daemon():
+    analyzed = _analyze("security", "--offline=true", f"--threshold={EXPOSURE}", str(NIGHTLY))
+    assert analyzed.returncode == 0, analyzed.stdout
+
+    def taken(unit):
+        text = unit.read_text().partition("# --- what is taken away ---")[2].partition("# --- what stays")[0]
+        return {line for line in text.splitlines() if "=" in line and not line.startswith("#")}
+
+    assert taken(NIGHTLY) - taken(UNIT) == {"ReadWritePaths=/run /var/lib"}
+    assert taken(UNIT) <= taken(NIGHTLY)
 
 
 def test_the_accounts_are_those_that_the_daemon_drops_to(tmp_path):
