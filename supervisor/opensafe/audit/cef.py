@@ -31,7 +31,6 @@ def line(event: Event) -> str:
         product.get("version", ""),
         signature,
         event["message"],
-        severity,
     )
     extension = " ".join(f"{key}={_value(str(value))}" for key, value in _extension(event).items() if value != "")
     return "|".join(("CEF:0", *map(_header, header), severity, extension))

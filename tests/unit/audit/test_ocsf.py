@@ -284,7 +284,11 @@ EXTENSION = re.compile(r"(\w+)=((?:\\[\\=rn]|[^\\=\r\n])*?)(?=\s\w+=|$)")
 def parsed(line):
     """A line as a receiver reads it: header fields, and the extension's keys with their values."""
     header = HEADER.match(line)
-    return list(header.groups()), dict(EXTENSION.findall(line[header.end() :]))
+    extension = EXTENSION.findall(line[header.end() :])
+    assert " ".join(f"{key}={value}" for key, value in extension) == line[header.end() :], (
+        "all of it is keys and values"
+    )
+    return list(header.groups()), dict(extension)
 
 
 def test_a_line_of_cef_has_the_formats_header_and_keys():
