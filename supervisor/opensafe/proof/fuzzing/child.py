@@ -5,15 +5,18 @@ coverage, and a run without coverage tries next to nothing while it looks like a
 the order's report file, since libFuzzer ends the process as it likes.
 """
 
+import ctypes
 import importlib.util
 import json
 import pathlib
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
+_PR_SET_PDEATHSIG: Final = 1
 #: Of a message, and of a traceback's end.
 _MESSAGE: Final = 2000
 _TRACE: Final = 4000
@@ -108,7 +111,8 @@ def _minimise(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Do what is ordered."""
+    """Do what is ordered, and end with who ordered it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     order = json.loads(sys.argv[1])
     {"fuzz": _fuzz, "replay": _replay, "minimise": _minimise}[order["do"]](order)
 
