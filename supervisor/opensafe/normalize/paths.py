@@ -186,11 +186,16 @@ class PathClassifier:
             bare = not part.strip("*?")
             following: list[tuple[_Node, bool]] = []
             for node, floats in active:
+                if _GLOB.isdisjoint(part):  # a name, and no question of what it may be
+                    if part in node.literal:
+                        following.append((node.literal[part], floats))
+                    following += [
+                        (child, floats) for expression, child in node.wild.values() if expression.fullmatch(part)
+                    ]
+                    continue
                 choices = [*node.literal.items(), *((text, child) for text, (_, child) in node.wild.items())]
                 for text, child in choices:
-                    if _GLOB.isdisjoint(part):
-                        hit = _meets(part, text)
-                    elif certain or (bare and floats):
+                    if certain or (bare and floats):
                         hit = text == "*"
                     else:
                         hit = _meets(part, text) and not (floats and _by_chance(part, text))

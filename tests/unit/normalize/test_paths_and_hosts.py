@@ -104,6 +104,15 @@ def test_classes_of_a_glob(pattern: str, classes: set[str], certain: bool) -> No
     assert path_classifier(TABLES).classify_glob(pattern) == (dict.fromkeys(classes, True), certain)
 
 
+@pytest.mark.parametrize("name", [".env." + "x" * 40, "a" * 40])
+def test_f4_a_long_name_beside_a_glob_is_no_exception(name: str) -> None:
+    tables = ClassTables(paths={"secret": ("**/.env*", "/etc/", "!**/.env.example", "!/etc/public/")})
+    classifier = path_classifier(tables)
+    assert classifier.classify_glob(f"/etc/{name}/*") == ({"secret": True}, True)
+    assert classifier.classify_glob(f"/src/*/{name}") == (classifier.classify(f"/src/a/{name}"), True)
+    assert classifier.classify_glob("/etc/public/*") == ({}, True)
+
+
 @pytest.mark.parametrize(
     ("text", "name", "port"),
     [
