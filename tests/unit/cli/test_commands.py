@@ -23,6 +23,7 @@ GROUPS = [
     ["policy", "shadow"],
     ["bench"],
     ["redteam"],
+    ["fuzz"],
 ]
 COMMANDS = [
     ["up"],
@@ -38,6 +39,7 @@ COMMANDS = [
     *[["trace", name] for name in ("show", "diff")],
     *[["bench", name] for name in ("exec", "decision")],
     ["redteam", "run"],
+    *[["fuzz", name] for name in ("list", "run", "mutants")],
     *[["policy", name] for name in ("status", "build", "test", "lint", "replay", "explain", "digest")],
     *[["policy", "shadow", name] for name in ("start", "stop", "report")],
 ]
