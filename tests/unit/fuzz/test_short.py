@@ -20,10 +20,10 @@ def test_a_short_run_reaches_its_floor_and_breaks_nothing(located):
 
 
 @pytest.mark.parametrize(
-    ("located", "mutant"),
-    [(located, mutant) for located in map(catalogue.target, ("F5", "F13")) for mutant in located.target.mutants],
-    ids=lambda value: getattr(value, "id", ""),
+    ("target", "mutant"),
+    [(name, mutant.id) for name in ("F5", "F13") for mutant in catalogue.target(name).target.mutants],
 )
-def test_a_fault_put_in_on_purpose_is_found(located, mutant):
-    killed = killing.kill(located, mutant)
-    assert killed.why == ""
+def test_a_fault_put_in_on_purpose_is_found(target, mutant):
+    located = catalogue.target(target)
+    (fault,) = (one for one in located.target.mutants if one.id == mutant)
+    assert killing.kill(located, fault).why == ""
