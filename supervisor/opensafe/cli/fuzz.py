@@ -164,13 +164,14 @@ def campaign(
     complete, a quarter of them tool calls, and no oracle was raised.
     """
     from opensafe.errors import HostUnsuitable
+    from opensafe.proof.campaign import corpus
     from opensafe.proof.campaign.progress import Settings
 
     from . import campaigning
 
     if os.geteuid() != 0:
         raise HostUnsuitable("sandboxes and namespaces need root", remedy="Run this as root.")
-    settings = Settings(runs=runs, seed=campaigning.seed_or_new(seed), size=size)
+    settings = Settings(runs=runs, seed=campaigning.seed_or_new(seed), size=size, corpus=corpus.kept().digest)
     where = campaigning.Where(cluster=engine is Engines.RAY, address=address, width=width)
     return campaigning.run(settings, where, resume=resume, html=html, json=json)
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from opensafe.errors import Conflict, DriverError, InvalidArgument
-from opensafe.proof.campaign import answers, arena, figures, generator, page, reaching, tool_calls, wire
+from opensafe.proof.campaign import answers, arena, corpus, figures, generator, page, reaching, tool_calls, wire
 from opensafe.proof.campaign.answers import Expectation, Said
 from opensafe.proof.campaign.batch import Batch, Done, Kind
 from opensafe.proof.campaign.campaign import Result
@@ -24,14 +24,32 @@ PLACES = {"canary": "/c", "listener": "/c/s", "sentinel": "127.200.0.1", "other"
 
 
 def drawn(filtered=True, count=300):
-    return [generator.sequence(generator.data_of(3, number), filtered=filtered) for number in range(count)]
+    return [
+        generator.sequence(corpus.data_of(3, number, (), generator.BYTES), filtered=filtered) for number in range(count)
+    ]
 
 
 def test_the_same_seed_is_the_same_runs_and_another_is_not():
     assert drawn(count=20) == drawn(count=20)
-    assert generator.data_of(3, 1) != generator.data_of(4, 1)
-    data = generator.data_of(3, 1)[: tool_calls.BYTES]
+    data = corpus.data_of(3, 1, (), tool_calls.BYTES)
+    assert data != corpus.data_of(4, 1, (), tool_calls.BYTES)
     assert tool_calls.calls(data, PLACES) == tool_calls.calls(data, PLACES)
+
+
+def test_half_of_the_runs_are_drawn_from_what_is_kept():
+    kept = (bytes(200), b"\1" * 200)
+    drawn = [corpus.data_of(3, run, kept, 300) for run in range(100)]
+    assert drawn == [corpus.data_of(3, run, kept, 300) for run in range(100)]
+    near = [data for data in drawn if data.count(0) > 60 or data.count(1) > 60]
+    assert 25 < len(near) < 75
+    assert all(0 < len(data) <= 300 for data in drawn)
+
+
+def test_a_campaign_is_not_gone_on_with_under_other_kept_inputs():
+    assert corpus.of("") == corpus.Kept()
+    assert corpus.of(corpus.kept().digest) == corpus.kept()
+    with pytest.raises(InvalidArgument, match="other kept inputs"):
+        corpus.of("0" * 64)
 
 
 def test_every_byte_string_is_a_sequence_that_is_long_enough_and_that_the_executor_takes():
@@ -235,7 +253,7 @@ def test_no_batch_counts_twice_and_short_runs_are_made_up_for():
 
 def test_another_campaign_in_the_same_place_is_refused(tmp_path):
     Progress.open(tmp_path, SETTINGS).close()
-    with pytest.raises(InvalidArgument, match="--runs 25 --seed 1 --size 10"):
+    with pytest.raises(InvalidArgument, match="--runs 25 --seed 1 --size 10, corpus none"):
         Progress.open(tmp_path, Settings(runs=25, seed=2, size=10))
 
 

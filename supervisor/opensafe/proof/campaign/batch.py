@@ -27,11 +27,14 @@ _ROUND: Final = (Kind.GATED, Kind.SHIPPED, Kind.PEELED, Kind.SHIPPED)
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Some runs of a campaign. The same seed and number are the same runs, wherever and whenever they are made."""
+    """Some runs of a campaign. The same seed, number and corpus (its digest) are the same runs, wherever they
+    are made.
+    """
 
     seed: int
     number: int
     size: int = RUNS
+    corpus: str = ""
     kinds: tuple[Kind, ...] = _ROUND
 
     @property

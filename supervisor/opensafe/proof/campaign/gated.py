@@ -10,7 +10,6 @@ import contextlib
 import ipaddress
 import itertools
 import pathlib
-import random
 import secrets
 import socket
 import struct
@@ -33,7 +32,7 @@ from opensafe.proof.signed import SignedBundles
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Hierarchies
 
-from . import bounds, tool_calls
+from . import bounds, corpus, tool_calls
 from .batch import Batch, Done, Kind
 from .notes import Notes
 from .oracles import Finding, Oracle
@@ -218,8 +217,9 @@ class _Running:
     def _calls(self, run: int) -> tuple[ToolCall, ...]:
         if run == self._batch.runs[0]:
             return tool_calls.reaching(self._gated.places)
-        drawn = random.Random(f"{self._batch.seed}:{run}")  # noqa: S311 - reproducible is the point
-        return tool_calls.calls(drawn.randbytes(tool_calls.BYTES), self._gated.places)
+        inputs = corpus.of(self._batch.corpus).tool_calls
+        data = corpus.data_of(self._batch.seed, run, inputs, tool_calls.BYTES)
+        return tool_calls.calls(data, self._gated.places)
 
     def _judge(self, run: int, call: ToolCall, result: CallResult) -> None:
         verdict, outcome = result.verdict, result.outcome

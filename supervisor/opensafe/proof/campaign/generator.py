@@ -5,7 +5,6 @@ whether a descriptor is one of the pool's or what an earlier call gave. So whate
 fuzzer guided by coverage) changes sequences with it.
 """
 
-import random
 from typing import Final
 
 from opensafe.warden.sandbox.profiles import PROFILES
@@ -60,11 +59,6 @@ class Choices:
     def word(self) -> int:
         """The next two."""
         return self.byte() << 8 | self.byte()
-
-
-def data_of(seed: int, number: int) -> bytes:
-    """The bytes of a campaign's run."""
-    return random.Random(f"{seed}:{number}").randbytes(BYTES)  # noqa: S311 - reproducible is the point
 
 
 def sequence(data: bytes, *, filtered: bool = True) -> Sequence:

@@ -17,16 +17,18 @@ _DONE: Final = "batches.jsonl"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign is: the same settings are the same runs. size: runs a sandbox."""
+    """What a campaign is: the same settings are the same runs. size: runs a sandbox. corpus: digest of what is kept."""
 
     runs: int
     seed: int
     size: int = 100
+    corpus: str = ""
 
     def batch(self, number: int) -> Batch:
         """One of them; the last of those planned may be smaller."""
         left = self.runs - number * self.size
-        return Batch(seed=self.seed, number=number, size=min(self.size, left) if left > 0 else self.size)
+        size = min(self.size, left) if left > 0 else self.size
+        return Batch(seed=self.seed, number=number, size=size, corpus=self.corpus)
 
     @property
     def planned(self) -> int:
@@ -53,9 +55,10 @@ class Progress:
         if place.exists():
             found = msgspec.json.decode(place.read_bytes(), type=Settings)
             if found != settings:
+                kept = found.corpus or "none"
                 raise InvalidArgument(
                     "another campaign lies there",
-                    value=f"--runs {found.runs} --seed {found.seed} --size {found.size}",
+                    value=f"--runs {found.runs} --seed {found.seed} --size {found.size}, corpus {kept}",
                     remedy="Give its settings, or another directory.",
                 )
         else:

@@ -13,7 +13,7 @@ from opensafe.errors import DriverError, OpenSafeError
 from opensafe.proof.escape.cell import Cell, Output
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
 
-from . import bounds, generator, listening, reaching, wire
+from . import bounds, corpus, generator, listening, reaching, wire
 from .answers import Expectation
 from .batch import Batch, Done, Kind
 from .oracles import Finding, Oracle
@@ -45,10 +45,14 @@ AS_IT_IS: Final = Planted()
 
 
 def sequences(batch: Batch) -> dict[int, Sequence]:
-    """The runs of a batch of system calls, by their numbers."""
+    """The runs of a batch of system calls, by their numbers. Raises InvalidArgument where its corpus is not here."""
     first, *others = batch.runs
     filtered = batch.kind is Kind.SHIPPED
-    made = {run: generator.sequence(generator.data_of(batch.seed, run), filtered=filtered) for run in others}
+    inputs = corpus.of(batch.corpus).system_calls
+    made = {
+        run: generator.sequence(corpus.data_of(batch.seed, run, inputs, generator.BYTES), filtered=filtered)
+        for run in others
+    }
     return {first: reaching.sequence(), **made}
 
 

@@ -4,6 +4,7 @@ A call is a template with words of small pools in it, sometimes disguised the wa
 agent could make; some are no calls at all, which the gate has to say.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -100,6 +101,8 @@ _SHELL: Final = (
     *("mount -t proc proc {path}", "mount --bind / {path}", "dd if={path} of={path} count=1", "LD_PRELOAD={path} id"),
     *("cat <({program})", "source {path}", "alias ls='{program}'; ls", "pip install {word}", "exec {program}"),
 )
+#: The same without a shell, which the words that only a shell has then are.
+_ARGV: Final = tuple(tuple(shlex.split(text)) for text in _SHELL)
 _DISGUISES: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: text,
     lambda text: text,
@@ -170,8 +173,8 @@ def _call(choices: Choices, places: Mapping[str, str]) -> ToolCall:
         command = _DISGUISES[choices.byte() % len(_DISGUISES)](_filled(text, choices, places))
         return ToolCall("Bash", {"command": command, **_around(choices)})
     if way < 170:
-        words = _filled(_SHELL[choices.byte() % len(_SHELL)], choices, places).split()
-        return ToolCall("Exec", {"argv": words, **_around(choices)})
+        words = _ARGV[choices.byte() % len(_ARGV)]
+        return ToolCall("Exec", {"argv": [_filled(word, choices, places) for word in words], **_around(choices)})
     if way < 245:
         return _file(_FILES[way % len(_FILES)], choices, places)
     tool, arguments = _MALFORMED[choices.byte() % len(_MALFORMED)]
