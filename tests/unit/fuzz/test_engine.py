@@ -13,7 +13,7 @@ pytest.importorskip("atheris", reason="opensafe[fuzz] is not installed")
 OCTAL = 'int(text, 8) if text.startswith("0") else int(text)'
 
 
-def _located(tmp_path, body, *, floor=5, imports="", mutants=""):
+def _located(tmp_path, body, *, floor=5, imports="", mutants="", more=""):
     file = tmp_path / "targets" / "f90_made.py"
     file.parent.mkdir(parents=True)
     text = f"""
@@ -28,7 +28,8 @@ def _located(tmp_path, body, *, floor=5, imports="", mutants=""):
             {body}
 
         TARGET = Target(id="F90", title="made", one=one, seeds=lambda: [b"127.0.0.01", b"a.test", b"http://b.test"],
-                        modules=("opensafe.normalize.urls",), floor={floor}, mutants=({mutants}), runs=2000)
+                        modules=("opensafe.normalize.urls",), floor={floor}, mutants=({mutants}), runs=2000,
+                        {more})
     """
     file.write_text(textwrap.dedent(text))
     return catalogue.target("F90", tmp_path)
@@ -79,6 +80,12 @@ def test_a_vacuous_run_is_no_success(tmp_path, body, floor, why):
     done = _run(_located(tmp_path, body, floor=floor))
     assert why in done.vacuous
     assert not done.ok
+
+
+def test_a_target_may_mutate_for_itself(tmp_path):
+    more = "mutate=lambda data, most, seed: b'n' * (20 + seed % 9)"
+    done = _run(_located(tmp_path, 'urls.canonical_name(text); holds(text[19:20] != "n", "no n")', more=more))
+    assert set(done.finding.input) == {ord("n")}
 
 
 def test_coverage_is_that_of_the_modules_named(tmp_path):
