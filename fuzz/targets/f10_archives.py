@@ -13,7 +13,7 @@ import tarfile
 from typing import Final
 
 from opensafe.client.trees import unpack
-from opensafe.errors import BadArchive, InvalidArgument
+from opensafe.errors import BadArchive, InvalidArgument, LimitExceeded
 from opensafe.proof.fuzzing.draw import Draw
 from opensafe.proof.fuzzing.target import Target, holds
 from opensafe.proof.mutants import Mutant
@@ -42,6 +42,7 @@ def one(data: bytes) -> None:
     """Unpack an archive of drawn members, bytes of it changed perhaps, or the bytes as they are."""
     draw = Draw(data)
     what, with_auto_run = draw.number(0, 3), draw.flag()
+    limit = draw.pick((1 << 20, 100))
     packed = draw.rest() if what == 3 else _archive(draw)
     if what == 2 and packed:
         at = draw.number(0, len(packed) - 1)
@@ -52,17 +53,17 @@ def one(data: bytes) -> None:
     room.mkdir()
     (room / "secret").write_bytes(_SECRET)
     try:
-        left = unpack(io.BytesIO(packed), str(target), with_auto_run=with_auto_run)
+        left = unpack(io.BytesIO(packed), str(target), with_auto_run=with_auto_run, size_limit=limit)
         holds(left.count >= len(left.items), "what was left out is counted", left)
-    except (BadArchive, InvalidArgument):
+    except (BadArchive, InvalidArgument, LimitExceeded):
         pass
     holds({path.name for path in room.iterdir()} <= {"secret", "out"}, "nothing is made beside the target")
     holds((room / "secret").read_bytes() == _SECRET, "nothing beside the target is changed")
     if target.exists():
-        _tree(target, len(packed), with_auto_run=with_auto_run)
+        _tree(target, len(packed), limit, with_auto_run=with_auto_run)
 
 
-def _tree(target: pathlib.Path, most: int, *, with_auto_run: bool) -> None:
+def _tree(target: pathlib.Path, most: int, limit: int, *, with_auto_run: bool) -> None:
     root, total, entries = os.path.realpath(target), 0, 0
     for directory, names, files in os.walk(target):
         for name in (*names, *files):
@@ -80,7 +81,7 @@ def _tree(target: pathlib.Path, most: int, *, with_auto_run: bool) -> None:
                 total += found.st_size
             hidden = with_auto_run or not any(part in _AUTO_RUN for part in pathlib.Path(path).parts)
             holds(hidden or stat.S_ISDIR(kind), "nothing is made that a host runs by itself", path)
-    holds(total <= most, "there are no more bytes than came", (total, most))
+    holds(total <= min(most, limit), "there are no more bytes than came, and than are taken", (total, most, limit))
     holds(entries <= most // 128, "there are no more entries than came", entries)
 
 
@@ -102,11 +103,11 @@ def seeds() -> list[bytes]:
     """Archives of every kind of member, whole, changed and cut."""
     steps = [(at, step) for at in range(8) for step in (1, 3, 5, 11)]
     made = [
-        bytes([place % 3, 0, 0, *((at + step * byte) % 256 for byte in range(40))])
+        bytes([place % 3, 0, place % 2, 0, *((at + step * byte) % 256 for byte in range(40))])
         for place, (at, step) in enumerate(steps)
     ]
-    by_link = bytes([0, 0, 0, 1, 4, 2, 0, 1, 6, 2, 0, 5])
-    return [*made, by_link, b"\3\0" + _archive(Draw(bytes([0, 1, 0, 0, 0, 0, 1])))[:1024]]
+    by_link = bytes([0, 0, 0, 0, 1, 4, 2, 0, 1, 6, 2, 0, 5])
+    return [*made, by_link, b"\3\0\0" + _archive(Draw(bytes([0, 1, 0, 0, 0, 0, 1])))[:1024]]
 
 
 _TREES: Final = "client/trees.py"
@@ -139,8 +140,12 @@ TARGET: Final = Target(
             says="set-id bits are kept",
         ),
         Mutant(
-            id="F10-auto-run", file=_TREES, old="if not self._with_auto_run and is_auto_run(path):", new="if False:",
+            id="F10-auto-run", file=_TREES, old="if not self._with_auto_run and runs(path):", new="if False:",
             says="what a host runs by itself is made",
+        ),
+        Mutant(
+            id="F10-limit", file=_TREES, old="if self._size > self._size_limit:", new="if False:",
+            says="an archive may be as large as it likes",
         ),
     ),
 )  # fmt: skip

@@ -126,6 +126,11 @@ def test_a_mutant_that_can_not_be_imported_is_an_error_and_not_killed(tmp_path):
         killing.kill(located, _mutant(old="import functools\n", new="import no_such_module\n"), seconds=30)
 
 
+def test_a_mutant_of_code_that_has_changed_was_not_killed(tmp_path):
+    killed = killing.kill(_located(tmp_path, "urls.canonical_name(text)"), _mutant(old="no such text"), seconds=30)
+    assert "stands 0 times" in killed.why
+
+
 def test_unknown_targets_are_refused(tmp_path):
     with pytest.raises(InvalidArgument, match="no such target"):
         catalogue.target("F99")

@@ -9,7 +9,8 @@ import functools
 
 import msgspec
 
-from opensafe.proof.mutants import Mutant, planted
+from opensafe.errors import InvalidArgument
+from opensafe.proof.mutants import Mutant, check, planted
 
 from .catalogue import Located
 from .running import Run, replay, run
@@ -38,7 +39,12 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
 
 def kill(located: Located, mutant: Mutant, *, seconds: int = 60) -> Killed:
     """Look for one mutant, without the kept inputs, within the target's `runs`; twice where the first finds nothing."""
-    if broken := _of_a_plain_copy(located):
+    try:
+        broken = _of_a_plain_copy(located)
+        check(mutant)
+    except InvalidArgument as stale:
+        broken = str(stale)
+    if broken:
         return Killed(target=located.target.id, mutant=mutant.id, says=mutant.says, executed=0, seconds=0, why=broken)
     done: list[Run] = []
     with planted(mutant) as source:
