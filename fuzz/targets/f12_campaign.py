@@ -241,7 +241,7 @@ TARGET: Final = Target(
         "opensafe.proof.campaign.generator", "opensafe.proof.campaign.tool_calls", "opensafe.warden.protocol",
         "opensafe.warden.sandbox.bpf", "opensafe.warden.sandbox.runner", "opensafe.warden.sandbox.seccomp",
     ),
-    floor=1_700,
+    floor=1_400,
     runs=2000,
     longest=1024,
     mutate=mutate,

@@ -39,7 +39,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     one: takes any bytes. It returns where all is well, which includes a typed refusal; whatever it raises is a finding.
     seeds: inputs that reach what is to be tried. words: texts that inputs are made of, for the mutations.
     modules: whose coverage guides the run: names of modules or packages of ours.
-    floor: edges of these that a run of `runs` inputs must reach; one that stays below tried nothing.
+    floor: edges of these that any run must reach, one of 400 inputs too; one that stays below tried nothing.
     mutants: faults in our code, each of which a run of `runs` inputs must find. longest: bytes of an input.
     mutate: a mutation of one's own, where bytes are not what the input is made of; takes data, longest size, seed.
     close: ends what the first use of `one` began, where that outlives it.
