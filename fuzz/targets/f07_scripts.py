@@ -12,12 +12,11 @@ from opensafe.model.facts import ClassTables
 from opensafe.normalize.facts import from_parse
 from opensafe.normalize.shell import parse_shell
 from opensafe.proof.fuzzing.draw import Draw
-from opensafe.proof.fuzzing.scripts import Shell, covered, damaged, script
+from opensafe.proof.fuzzing.scripts import Shell, covered, damaged, script, written
 from opensafe.proof.fuzzing.target import Target, holds
 from opensafe.proof.mutants import Mutant
 
 _TABLES: Final = ClassTables()
-_WORKSPACE: Final = "/workspace/"
 _COMMANDS_MAX: Final = 512
 
 
@@ -40,8 +39,8 @@ def one(data: bytes) -> None:
     executed = _shell().run(text)
     for argv in executed.argvs:
         holds(covered(parse, argv), "what bash executes was predicted", (text, argv))
-    written = {target.path.removeprefix(_WORKSPACE) for target in parse.writes}
-    holds(executed.made <= written, "what bash makes was predicted", (text, sorted(executed.made - written)))
+    for made in executed.made:
+        holds(written(parse, made), "what bash makes was predicted", (text, made))
 
 
 def _read(text: str) -> None:

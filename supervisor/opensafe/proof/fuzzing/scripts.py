@@ -4,6 +4,7 @@ Every leaf program is a shim that logs its argv and does nothing else; wrappers 
 are a closed list, so no script reads or writes beside its directory, and it runs without a network.
 """
 
+import fnmatch
 import os
 import pathlib
 import shutil
@@ -167,3 +168,13 @@ def covered(parse: ShellParse, executed: Sequence[str]) -> bool:
     """Whether one of the predicted commands is the one that was executed."""
     commands = [(command.program, *command.argv[1:]) for command in parse.commands if command.argv]
     return any(matches(predicted, executed) for predicted in commands)
+
+
+def written(parse: ShellParse, made: str, workspace: str = "/workspace") -> bool:
+    """Whether one of the predicted writes is the file that was made, by name or by a pattern of its directory."""
+    directory, _, name = f"{workspace}/{made}".rpartition("/")
+    for path, glob in parse.writes:
+        above, _, pattern = path.rpartition("/")
+        if above == directory and (fnmatch.fnmatchcase(name, pattern) if glob else name == pattern):
+            return True
+    return False
