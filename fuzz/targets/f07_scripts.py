@@ -58,6 +58,7 @@ def seeds() -> list[bytes]:
         bytes([place % 7, *((at * step + 7 * byte) % 256 for byte in range(60))])
         for place, (at, step) in enumerate(steps)
     ]
+    made.append(bytes([0, 0, 0, 0, 0, 0, 0, 27]))  # id {a,b}
     texts = (
         "id; ls", "id && (ls", "echo 'a", "if id; then ls", "for x in; do id; done", "id ;; ls", "cat <<E\nid", "$(id",
         "a=(1 2", "f() { id; }; f", "case x in a) id;; esac", "[[ a -eq b ]]", "id |", "id &", "> x", "! id", "}", "fi",
