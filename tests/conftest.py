@@ -4,6 +4,7 @@ CPython 3.11 before .8 has one count for all syntax trees under construction; a 
 another begin, and the first then ends with a SystemError (gh-106905). Rewriting assertions builds very many trees.
 """
 
+import asyncio
 import gc
 import os
 
@@ -15,3 +16,8 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 def pytest_collection_finish():
     gc.enable()
+
+
+def pytest_runtest_teardown(item):
+    """A patched asyncio has one loop for all that run, which a fork would share: who patches it has to be named."""
+    assert not hasattr(asyncio, "_nest_patched"), f"{item.nodeid} made asyncio reentrant"

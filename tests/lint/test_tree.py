@@ -121,3 +121,9 @@ def test_every_dependency_has_its_version_and_reason_on_record():
     tables, _, _ = _text("docs/dependencies.md").partition("## Not from the Python package index")
     rows = re.findall(r"^\| ([a-z0-9-]+) \| ([0-9.!]+) \|", tables, re.MULTILINE)
     assert sorted(f"{name}=={version}" for name, version in rows) == sorted([*runtime, *doors, *dev])
+
+
+def test_every_test_is_among_those_that_are_run():
+    listed = tomllib.loads(_text("pyproject.toml"))["tool"]["pytest"]["ini_options"]["testpaths"]
+    held = {f"tests/{name.split('/')[1]}" for name in _tracked() if re.match(r"tests/.*/test_\w+\.py$", name)}
+    assert sorted(listed) == sorted(held)

@@ -7,6 +7,7 @@ import signal
 import pytest
 from inspect_ai import Task, eval_async
 from inspect_ai.dataset import Sample
+from inspect_ai.log import read_eval_log_async
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, accuracy, includes, scorer
 from inspect_ai.solver import generate, solver, use_tools
@@ -47,7 +48,8 @@ def run(tmp_path, evaluations):
 
     async def run(task, model, **options):
         [log] = await eval_async(task, model=model, log_dir=str(tmp_path), log_level="error", **options)
-        return log
+        # Its samples would be read when they are looked at, and in a loop inspect_ai makes asyncio reentrant for that.
+        return await read_eval_log_async(log.location)
 
     return run
 

@@ -12,6 +12,7 @@ import pathlib
 import select
 import signal
 import threading
+import traceback
 
 import pytest
 
@@ -163,6 +164,8 @@ def killed_life(state, fault):
             fault.arm()
             asyncio.run(live(state, lambda leaf: told(writing, leaf.encode())))
             code = 0
+        except BaseException:  # noqa: BLE001 - a child must end here, whatever it met
+            traceback.print_exc()
         finally:
             os._exit(code)
     os.close(writing)
