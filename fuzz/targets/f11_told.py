@@ -13,11 +13,11 @@ import msgspec
 from opensafe.api import file_records
 from opensafe.audit import cef, masked, ocsf
 from opensafe.audit.ocsf_event import Place
-from opensafe.cli import present
 from opensafe.errors import FileFailed
 from opensafe.model import chain
 from opensafe.model.canonical import NotCanonicalError
 from opensafe.model.masking import mask
+from opensafe.model.printable import harmless
 from opensafe.model.records import RefusalRecord
 from opensafe.proof.fuzzing.draw import Draw
 from opensafe.proof.fuzzing.target import Target, holds
@@ -57,7 +57,7 @@ def one(data: bytes) -> None:
 
 def _shown(text: str) -> None:
     """On a terminal."""
-    shown = present.harmless(text)
+    shown = harmless(text)
     holds(shown.isprintable(), "nothing steers a terminal or reorders text", shown)
     if "\\" not in text:
         back = shown.encode("ascii", "backslashreplace").decode("unicode_escape")
@@ -180,7 +180,7 @@ TARGET: Final = Target(
     title="texts of agents and guests in records, exports and on terminals",
     one=one,
     seeds=seeds,
-    modules=("opensafe.model.masking", "opensafe.audit.cef", "opensafe.audit.masked", "opensafe.cli.present",
+    modules=("opensafe.model.masking", "opensafe.audit.cef", "opensafe.audit.masked", "opensafe.model.printable",
         "opensafe.api.file_records"),
     floor=40,
     words=(
@@ -190,7 +190,7 @@ TARGET: Final = Target(
     ),
     mutants=(
         Mutant(
-            id="F11-terminal", file="cli/present.py", old="    if text.isprintable():", new="    if True:",
+            id="F11-terminal", file="model/printable.py", old="    if text.isprintable():", new="    if True:",
             says="control characters are shown as they are",
         ),
         Mutant(

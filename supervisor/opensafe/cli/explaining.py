@@ -251,11 +251,11 @@ def _arguments(arguments: dict[str, Any]) -> str:
 
 def _wrapped(label: str, text: str, indent: str = "  ") -> Iterator[str]:
     """`text` behind its label, in lines of at most 80 columns. Control characters are escaped before it is measured."""
-    from . import present
+    from opensafe.model.printable import harmless
 
     head = f"{indent}{label:<9}" if label else indent
     yield from textwrap.wrap(
-        present.harmless(text),
+        harmless(text),
         _WIDTH,
         initial_indent=head,
         subsequent_indent=" " * len(head),

@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING
 
 from opensafe.model.decision import Action, RuleHit
 from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.model.printable import harmless
 
 if TYPE_CHECKING:  # the client would bring gRPC into every command
     from opensafe.client import Verdict
-
-
-def harmless(text: str) -> str:
-    """`text` with control, format (bidirectional, zero-width) and unassigned characters as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def out(text: str) -> None:

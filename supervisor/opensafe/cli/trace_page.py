@@ -8,9 +8,10 @@ import html
 from collections.abc import Iterator
 from typing import Final
 
+from opensafe.model.printable import harmless
 from opensafe.telemetry.diff import CallPair, Diff
 
-from . import present, trace_text
+from . import trace_text
 
 _STYLE: Final = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #1a1a1a }
@@ -56,4 +57,4 @@ def _pair(pair: CallPair) -> str:
 
 
 def _text(text: str) -> str:
-    return html.escape(present.harmless(text))
+    return html.escape(harmless(text))

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from opensafe.model.printable import harmless
 from opensafe.telemetry import semconv
 from opensafe.telemetry.diff import CallPair, CallSeen, Diff, Node, walk
 from opensafe.telemetry.reading import ReadSpan
-
-from . import present
 
 #: Columns of a tree's names, and the depth beyond which they are not indented further.
 _NAME: Final = 52
@@ -132,7 +131,7 @@ def _pair_lines(pair: CallPair) -> Iterator[str]:
 
 
 def _indented(depth: int, name: str) -> str:
-    text = "  " * min(depth, _DEPTH) + present.harmless(name)
+    text = "  " * min(depth, _DEPTH) + harmless(name)
     return f"{text if len(text) <= _NAME else text[: _NAME - 1] + '…':{_NAME}}"
 
 

@@ -1,15 +1,16 @@
 """Reports as one HTML page: no script, nothing fetched, light and dark. Everything that is put in is escaped here.
 
-What guests and daemons said stands in such pages, so a cell is text, never markup: control characters and those that
-change the direction of writing are shown by their code.
+What guests and daemons said stands in such pages, so a cell is text, never markup, and the page's own policy forbids
+what a mistake could let through.
 """
 
 import html
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+
+from opensafe.model.printable import harmless
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #cf222e; --odd: #9a6700; }
@@ -19,15 +20,19 @@ table { border-collapse: collapse; width: 100%; margin: .5rem 0 2rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 td { overflow-wrap: anywhere; }
 th { position: sticky; top: 0; background: Canvas; }
+td.number { text-align: right; }
 td.good, td.bad, td.odd { font-weight: 600; white-space: nowrap; }
 .good { color: var(--good); } .bad { color: var(--bad); } .odd { color: var(--odd); }
 code { font: .92em ui-monospace, monospace; }
 """
+_POLICY: Final = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+)
 _SHOWN_MAX: Final = 600
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A cell with a tone: good, bad or odd; "" for none."""
+    """A cell with a tone: good, bad, odd or number; "" for none."""
 
     text: str
     tone: str = ""
@@ -45,7 +50,7 @@ def page(title: str, lead: Iterable[str | Cell], tables: Iterable[Table]) -> str
     """The whole document. lead: one line each, before the tables."""
     said = "".join(f'<p class="{line.tone}">{text(line.text)}</p>' for line in map(_cell, lead))
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{text(title)}</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_POLICY}<title>{text(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
         f"<body><main><h1>{text(title)}</h1>{said}{''.join(map(_table, tables))}</main></body></html>\n"
     )
@@ -53,15 +58,8 @@ def page(title: str, lead: Iterable[str | Cell], tables: Iterable[Table]) -> str
 
 def text(value: str) -> str:
     """As HTML that shows exactly these characters; what is too long is cut, with a note."""
-    shown = "".join(_visible(char) for char in value[:_SHOWN_MAX])
     more = f" […{len(value) - _SHOWN_MAX} more]" if len(value) > _SHOWN_MAX else ""
-    return html.escape(shown + more)
-
-
-def _visible(char: str) -> str:
-    if char in "\n " or unicodedata.category(char)[0] not in "CZ":
-        return char
-    return f"\\u{{{ord(char):x}}}"
+    return html.escape(harmless(value[:_SHOWN_MAX]) + more)
 
 
 def _table(table: Table) -> str:

@@ -45,7 +45,9 @@ def test_a_cell_is_text_and_bounded(said):
 
 
 def test_a_page_has_no_script_and_fetches_nothing():
-    tags = Reader(page.page("t", [], [])).tags
+    document = page.page("t", [], [])
+    assert "default-src 'none'" in document
+    tags = Reader(document).tags
     assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in tags}
     assert not any(names & {"src", "href", "onload"} for _, names in tags)
 
