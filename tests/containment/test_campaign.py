@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from opensafe.errors import DriverError
 from opensafe.proof import private
 from opensafe.proof.campaign import arena, running, selfcheck, wire
 from opensafe.proof.campaign.batch import Batch, Kind
@@ -113,6 +114,20 @@ async def test_a_sequence_that_ends_its_executor_is_lost_and_those_behind_it_are
     assert ended.completed == 3
     assert ended.sandboxes == 3
     assert ended.findings == ()
+
+
+async def test_what_was_found_is_kept_where_a_batch_can_not_be_ended():
+    @contextlib.asynccontextmanager
+    async def touched(_):
+        (site.canary.directory / "new").touch()
+        yield
+        raise DriverError("and then it went wrong")
+
+    found = {}
+    async with Site.open() as site:
+        with pytest.raises(DriverError):
+            await running.run(site, SMALL, Planted(act=touched), found=found)
+    assert {finding.oracle for finding in found} == {Oracle.CANARY}
 
 
 async def test_a_sandbox_that_is_ended_from_outside_is_told():

@@ -10,6 +10,7 @@ from opensafe.proof.campaign.answers import Expectation, Said
 from opensafe.proof.campaign.batch import Batch, Done, Kind
 from opensafe.proof.campaign.campaign import Result
 from opensafe.proof.campaign.canary import Canary
+from opensafe.proof.campaign.local import Local
 from opensafe.proof.campaign.minimise import minimise
 from opensafe.proof.campaign.notes import Notes
 from opensafe.proof.campaign.oracles import Finding, Oracle
@@ -268,6 +269,31 @@ def test_notes_belong_to_one_campaign_at_a_time_and_name_only_what_one_makes(tmp
             pass
         with pytest.raises(ValueError, match="nothing that a campaign makes"):
             notes.add(tmp_path)
+
+
+# A batch that has to be tried again
+
+
+class Failing:
+    """A daemon whose first tries end in an error, after something was found; later ones find nothing more."""
+
+    def __init__(self, times):
+        self.left = times
+
+    async def run(self, batch, found):
+        self.left -= 1
+        if self.left >= 0:
+            found[Finding(oracle=Oracle.NONCE, what=f"try {self.left}", batch=batch.number)] = None
+            raise DriverError("lost its way")
+        return Done(number=batch.number, kind=batch.kind, completed=batch.size, findings=tuple(found))
+
+
+@pytest.mark.parametrize(("times", "completed", "lost"), [(0, 4, 0), (1, 4, 0), (2, 0, 4)])
+async def test_what_a_try_found_counts_however_the_batch_ends(times, completed, lost):
+    done = await Local(None, Failing(times), 1).one(Batch(seed=1, number=0, size=4))
+    assert (done.completed, len(done.lost)) == (completed, lost)
+    assert len(done.findings) == len(done.faults) == times
+    assert figures.summary(result(done=(done,), runs=1))["escapes"] == (times > 0)
 
 
 # The minimiser, and the canary

@@ -155,7 +155,7 @@ def lines(result: Result) -> list[str]:
         f"{one.oracle.name}: runs {one.runs}, the last up to its call {len(one.sequence.calls)}"
         for one in result.minimal
     ]
-    said += [f"not run: {fault}" for done in result.done for fault in done.faults]
+    said += [f"batch {done.number} failed: {fault}" for done in result.done for fault in done.faults]
     for check in result.checks:
         raised = ", ".join(oracle.name.lower() for oracle in check.wanted)
         said.append(f"planted: {check.name}: {'raised' if check.raised else 'NOT RAISED'} ({raised})")

@@ -95,9 +95,11 @@ class Gated:
                 await asyncio.to_thread(daemon.stop)
                 daemon.remove()
 
-    async def run(self, batch: Batch) -> Done:
-        """All of a batch's runs, in one sandbox unless it ends. Raises OpenSafeError, TimeoutError."""
-        return await _Running(self, batch).done()
+    async def run(self, batch: Batch, found: dict[Finding, None] | None = None) -> Done:
+        """All of a batch's runs, in one sandbox unless it ends. found: as for running.run. Raises OpenSafeError,
+        TimeoutError.
+        """
+        return await _Running(self, batch, {} if found is None else found).done()
 
     @property
     def site(self) -> Site:
@@ -134,9 +136,8 @@ class Gated:
 
 
 class _Running:
-    def __init__(self, gated: Gated, batch: Batch) -> None:
-        self._gated, self._batch = gated, batch
-        self._findings: dict[Finding, None] = {}
+    def __init__(self, gated: Gated, batch: Batch, found: dict[Finding, None]) -> None:
+        self._gated, self._batch, self._findings = gated, batch, found
         self._rules: collections.Counter[str] = collections.Counter()
         self._tools: collections.Counter[str] = collections.Counter()
         self._lost: list[int] = []

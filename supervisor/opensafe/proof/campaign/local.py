@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Self
 
+import msgspec
+
 from opensafe.errors import OpenSafeError
 
 from . import running, selfcheck
@@ -12,7 +14,7 @@ from .batch import Batch, Done, Kind
 from .gated import Gated
 from .minimise import Minimal, minimise
 from .notes import Notes
-from .oracles import Oracle
+from .oracles import Finding, Oracle
 from .selfcheck import SelfCheck
 from .site import Site
 from .wire import Sequence as Calls
@@ -60,17 +62,26 @@ class Local:
                 yield await waiting.get()
 
     async def one(self, batch: Batch) -> Done:
-        """A batch. One that can't be run, twice, has lost all of its runs."""
-        faults = []
+        """A batch. One that can't be run, twice, has lost all of its runs, and nothing that was found meanwhile."""
+        faults: list[str] = []
+        found: dict[Finding, None] = {}
         for _ in range(_TRIES):
             try:
                 if batch.kind is Kind.GATED:
-                    return await self._gated.run(batch)
-                return await running.run(self._site, batch)
+                    done = await self._gated.run(batch, found)
+                else:
+                    done = await running.run(self._site, batch, found=found)
+                return msgspec.structs.replace(done, faults=tuple(faults))
             except (OpenSafeError, OSError, TimeoutError) as error:
                 faults.append(f"{type(error).__name__}: {error}"[:_FAULT_MAX])
-        lost = tuple(batch.runs)
-        return Done(number=batch.number, kind=batch.kind, completed=0, lost=lost, faults=tuple(faults))
+        return Done(
+            number=batch.number,
+            kind=batch.kind,
+            completed=0,
+            lost=tuple(batch.runs),
+            findings=tuple(found),
+            faults=tuple(faults),
+        )
 
     async def minimise(self, batch: Batch, oracle: Oracle) -> Minimal | None:
         """The beginning of a batch of system calls that raises an oracle; None where it does not raise it again."""

@@ -57,18 +57,25 @@ def sequences(batch: Batch) -> dict[int, Sequence]:
 
 
 async def run(
-    site: Site, batch: Batch, planted: Planted = AS_IT_IS, wanted: Mapping[int, Sequence] | None = None
+    site: Site,
+    batch: Batch,
+    planted: Planted = AS_IT_IS,
+    wanted: Mapping[int, Sequence] | None = None,
+    found: dict[Finding, None] | None = None,
 ) -> Done:
-    """All of a batch's runs; wanted: these instead. Raises SandboxStartFailed, DriverError."""
-    return await _Running(site, batch, planted, wanted or sequences(batch)).done()
+    """All of a batch's runs; wanted: these instead. found: what an earlier try has found; takes in what this one does,
+    however it ends. Raises SandboxStartFailed, DriverError.
+    """
+    return await _Running(site, batch, planted, wanted or sequences(batch), {} if found is None else found).done()
 
 
 class _Running:
-    def __init__(self, site: Site, batch: Batch, planted: Planted, wanted: Mapping[int, Sequence]) -> None:
-        self._site, self._batch, self._planted, self._wanted = site, batch, planted, wanted
+    def __init__(
+        self, site: Site, batch: Batch, planted: Planted, wanted: Mapping[int, Sequence], found: dict[Finding, None]
+    ) -> None:
+        self._site, self._batch, self._planted, self._wanted, self._findings = site, batch, planted, wanted, found
         self._todo = dict.fromkeys(wanted, 0)
         self._expectation = Expectation(_PROFILE) if batch.kind is Kind.SHIPPED else None
-        self._findings: dict[Finding, None] = {}
         self._calls: collections.Counter[int] = collections.Counter()
         self._answers: collections.Counter[int] = collections.Counter()
         self._short: list[int] = []
