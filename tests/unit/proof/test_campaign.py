@@ -1,5 +1,6 @@
 """The campaign's parts that need no sandbox: what is drawn, what is expected, what is counted, what is kept."""
 
+import asyncio
 import struct
 
 import pytest
@@ -15,6 +16,7 @@ from opensafe.proof.campaign.minimise import minimise
 from opensafe.proof.campaign.notes import Notes
 from opensafe.proof.campaign.oracles import Finding, Oracle
 from opensafe.proof.campaign.progress import Progress, Settings
+from opensafe.proof.campaign.sampling import sampled
 from opensafe.proof.campaign.selfcheck import SelfCheck
 from opensafe.proof.campaign.wire import Answer, Sequence, SystemCall
 from opensafe.warden.sandbox.syscalls import NUMBERS
@@ -294,6 +296,33 @@ async def test_what_a_try_found_counts_however_the_batch_ends(times, completed, 
     assert (done.completed, len(done.lost)) == (completed, lost)
     assert len(done.findings) == len(done.faults) == times
     assert figures.summary(result(done=(done,), runs=1))["escapes"] == (times > 0)
+
+
+async def test_what_a_look_raises_is_not_lost_with_it():
+    looked = asyncio.Event()
+
+    async def look():
+        looked.set()
+        raise DriverError("blind")
+
+    with pytest.raises(DriverError, match="blind"):
+        async with sampled(0.01, look):
+            await looked.wait()
+
+
+async def test_oracles_are_asked_for_as_long_as_it_lasts():
+    looks, often = [], asyncio.Event()
+
+    async def look():
+        looks.append(None)
+        if len(looks) == 3:
+            often.set()
+
+    async with sampled(0.001, look):
+        await often.wait()
+    after = len(looks)
+    await asyncio.sleep(0)
+    assert len(looks) == after
 
 
 # The minimiser, and the canary

@@ -15,7 +15,7 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final, Self
 
 import msgspec
@@ -37,6 +37,7 @@ from .batch import Batch, Done, Kind
 from .notes import Notes
 from .oracles import Finding, Oracle
 from .processes import Tree
+from .sampling import sampled
 from .site import Site
 from .tool_calls import ToolCall
 
@@ -175,14 +176,14 @@ class _Running:
         self._sandboxes += 1
         tree = gated.tree(sandbox)
 
-        def look() -> None:
+        async def look() -> None:
             self._found([*tree.look(), *site.look(), *gated.look()])
             site.pids.update(tree.pids)
 
         try:
-            look()
+            await look()
             self._found(tree.begun())
-            async with _every(_SAMPLE_S, look):
+            async with sampled(_SAMPLE_S, look):
                 while todo:
                     run = todo.popleft()
                     try:
@@ -194,7 +195,7 @@ class _Running:
                         what = f"{type(error).__name__}: {error}"
                         self._found([Finding(oracle=Oracle.DEATH, what=what[:300], run=run)])
                         break
-            look()
+            await look()
             for one in (tree.posture, tree.scan):
                 self._found(await asyncio.to_thread(list, one()))
             self._found(gated.peaks(sandbox))
@@ -283,21 +284,6 @@ def _interface(address: str) -> str:
     with IPRoute() as route:
         [found] = [one for one in route.get_addr(family=socket.AF_INET) if one.get_attr("IFA_ADDRESS") == address]
         return socket.if_indextoname(found["index"])
-
-
-@contextlib.asynccontextmanager
-async def _every(seconds: float, look: Callable[[], None]) -> AsyncIterator[None]:
-    async def looking() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            look()
-
-    task = asyncio.create_task(looking())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def _bundles(directory: pathlib.Path) -> SignedBundles:

@@ -18,6 +18,7 @@ from .answers import Expectation
 from .batch import Batch, Done, Kind
 from .oracles import Finding, Oracle
 from .processes import Tree
+from .sampling import sampled
 from .site import Site
 from .wire import Answer, Sequence
 
@@ -111,7 +112,7 @@ class _Running:
             self._found(self._look(tree))
             if not self._planted.weakening:
                 self._found(tree.begun())
-            async with self._planted.act(cell), self._sampled(tree):
+            async with self._planted.act(cell), sampled(_SAMPLE_S, lambda: self._sample(tree)):
                 yield cell
             if cell.sandbox.death.done():
                 self._found([Finding(oracle=Oracle.DEATH, what=f"the sandbox ended: {cell.sandbox.cause}")])
@@ -131,24 +132,9 @@ class _Running:
         self._site.pids |= tree.pids
         return found
 
-    @contextlib.asynccontextmanager
-    async def _sampled(self, tree: Tree) -> AsyncIterator[None]:
-        """The oracles are asked while it lasts."""
-        ended = asyncio.Event()
-
-        async def sample() -> None:
-            while not ended.is_set():
-                self._found(self._look(tree))
-                self._found(await self._site.heartbeat())
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), _SAMPLE_S)
-
-        sampling = asyncio.create_task(sample())
-        try:
-            yield
-        finally:
-            ended.set()
-            await sampling
+    async def _sample(self, tree: Tree) -> None:
+        self._found(self._look(tree))
+        self._found(await self._site.heartbeat())
 
     async def _execute(self, cell: Cell) -> None:
         """Run what is left, as far as the executor gets. What it did not get to waits for the next sandbox."""
