@@ -32,6 +32,21 @@ os.getpriority(0, 0)
 """
 
 
+MOVING = """
+import os, sys
+from opensafe.warden import kernel
+kernel.unshare_network()
+print("apart", flush=True)
+sys.stdin.readline()
+if sys.argv[1]:
+    kernel.enter_network(os.open(sys.argv[1], os.O_RDONLY))
+else:
+    kernel.unshare_network()
+print("moved", flush=True)
+sys.stdin.readline()
+"""
+
+
 def oracles(findings):
     return {finding.oracle for finding in findings}
 
@@ -113,6 +128,26 @@ async def test_5_6_10_13_what_is_wrong_around_a_sandbox_is_told_and_what_is_righ
         left.mkdir()
         assert oracles(bounds.remains(cells.layout, cells.hierarchies, container)) == {Oracle.REMAINS}
         left.rmdir()
+
+
+@pytest.mark.parametrize("there", [f"/proc/{os.getpid()}/ns/net", ""], ids=["the host's", "a new one"])
+def test_6_a_sentry_that_goes_into_another_network_is_told(tmp_path, there):
+    group = Cgroup({"memory": tmp_path}, unified=False)
+    words = ["runsc-sandbox", "-c", MOVING, there]
+    with subprocess.Popen(
+        words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as sentry:
+        assert sentry.stdout.readline() == "apart\n"
+        (tmp_path / "cgroup.procs").write_text(f"{sentry.pid}\n")
+        tree = Tree(group, tmp_path)
+        assert list(tree.posture()) == []
+        sentry.stdin.write("go\n")
+        sentry.stdin.flush()
+        assert sentry.stdout.readline() == "moved\n"
+        assert oracles(tree.posture()) == {Oracle.POSTURE}
+        sentry.stdin.close()
+        sentry.wait()
+        assert list(tree.posture()) == []
 
 
 async def test_10_a_limit_that_was_passed_is_told(tmp_path):

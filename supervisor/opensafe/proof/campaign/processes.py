@@ -56,8 +56,11 @@ class Tree:
             # A socket that is made while the tables are read is of no known kind. It is told where it stays so.
             again = posture.gained(self._before, posture.read(self._cgroup.pids()))
             gained = tuple(fact for fact in gained if _UNKNOWN not in fact or fact in again)
-        if _network(self.sentry) != self._network:
+        now = _network(self.sentry)
+        if self.sentry and not now:
             return
+        if now != self._network:
+            yield Finding(oracle=Oracle.POSTURE, what="the sentry is in another network")
         for fact in gained:
             yield Finding(oracle=Oracle.POSTURE, what=fact)
 
