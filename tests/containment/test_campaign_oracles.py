@@ -13,6 +13,7 @@ import tempfile
 import pytest
 
 from opensafe.proof.campaign import bounds
+from opensafe.proof.campaign.bounds import Bounds
 from opensafe.proof.campaign.gated import Uplink
 from opensafe.proof.campaign.kernel import Kernel
 from opensafe.proof.campaign.listening import Listening, frames_of
@@ -102,10 +103,10 @@ async def test_5_6_10_13_what_is_wrong_around_a_sandbox_is_told_and_what_is_righ
     async with Site.open() as site:
         cells = site.cells
         async with cells.cell() as cell:
-            tree = Tree(cell.cgroup, cells.layout.runsc)
+            tree, limits = Tree(cell.cgroup, cells.layout.runsc), Bounds(cell.cgroup)
             looks = (tree.begun, tree.look, tree.posture, tree.scan)
             assert [finding for look in looks for finding in look()] == []
-            assert list(bounds.peaks(cell.cgroup)) == []
+            assert list(limits.look()) == []
             assert list(frames_of(tree.sentry)) == []
             assert await site.heartbeat() == []
             network = f"--net=/proc/{tree.sentry}/ns/net"
@@ -155,7 +156,21 @@ async def test_10_a_limit_that_was_passed_is_told(tmp_path):
     (tmp_path / "pids.peak").write_text("9\n")
     for most, raised in (("max\n", set()), ("9\n", set()), ("8\n", {Oracle.BOUNDS})):
         (tmp_path / "pids.max").write_text(most)
-        assert oracles(bounds.peaks(group)) == raised
+        assert oracles(Bounds(group).look()) == raised
+
+
+def test_10_a_limit_that_was_raised_is_told_and_hides_nothing(tmp_path):
+    (tmp_path / "pids.peak").write_text("1\n")
+    (tmp_path / "pids.max").write_text("8\n")
+    limits = Bounds(Cgroup({"pids": tmp_path}, unified=False))
+    assert list(limits.look()) == []
+    (tmp_path / "pids.max").write_text("max\n")
+    assert oracles(limits.look()) == {Oracle.BOUNDS}
+    (tmp_path / "pids.peak").write_text("9\n")
+    assert [finding.what for finding in limits.look()] == ["pids.max was 8 and is max", "pids.peak is 9 of 8"]
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert list(limits.look()) == []
 
 
 async def test_10_a_peer_that_does_not_answer_is_told():

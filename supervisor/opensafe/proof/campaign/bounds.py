@@ -20,13 +20,26 @@ _PEAKS: Final = (
 )
 
 
-def peaks(cgroup: Cgroup) -> Iterator[Finding]:
-    """Limits that were passed."""
-    for directory in map(pathlib.Path, cgroup.directories):
-        for peak, limit in _PEAKS:
-            with contextlib.suppress(OSError, ValueError):  # the other version, or no limit
-                most, allowed = int((directory / peak).read_text()), int((directory / limit).read_text())
-                if most > allowed:
+class Bounds:
+    """A sandbox's limits, as they were before its guest did anything: the file that says one is what it guards."""
+
+    def __init__(self, cgroup: Cgroup) -> None:
+        self._limits: dict[tuple[pathlib.Path, str, str], str] = {}
+        for directory in map(pathlib.Path, cgroup.directories):
+            for peak, limit in _PEAKS:
+                with contextlib.suppress(OSError):  # the other version
+                    self._limits[directory, peak, limit] = (directory / limit).read_text().strip()
+
+    def look(self) -> Iterator[Finding]:
+        """Limits that were passed, or are others now. Of a group that is gone nothing is known."""
+        for (directory, peak, limit), allowed in self._limits.items():
+            with contextlib.suppress(OSError):
+                now = (directory / limit).read_text().strip()
+                if now != allowed:
+                    yield Finding(oracle=Oracle.BOUNDS, what=f"{limit} was {allowed} and is {now}")
+            with contextlib.suppress(OSError, ValueError):  # no limit
+                most = int((directory / peak).read_text())
+                if most > int(allowed):
                     yield Finding(oracle=Oracle.BOUNDS, what=f"{peak} is {most} of {allowed}")
 
 

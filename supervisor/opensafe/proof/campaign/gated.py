@@ -34,6 +34,7 @@ from opensafe.warden.sandbox.limits import Hierarchies
 
 from . import bounds, corpus, tool_calls
 from .batch import Batch, Done, Kind
+from .bounds import Bounds
 from .notes import Notes
 from .oracles import Finding, Oracle
 from .processes import Tree
@@ -127,9 +128,9 @@ class Gated:
             found.append(Finding(oracle=Oracle.DEATH, what="the daemon ended"))
         return found
 
-    def peaks(self, sandbox_id: str) -> list[Finding]:
-        """What a sandbox took."""
-        return list(bounds.peaks(self._hierarchies.group(sandbox_id)))
+    def limits(self, sandbox_id: str) -> Bounds:
+        """Of one of its sandboxes."""
+        return Bounds(self._hierarchies.group(sandbox_id))
 
     def remains(self, sandbox_id: str) -> list[Finding]:
         """What is left of one that was deleted."""
@@ -174,7 +175,7 @@ class _Running:
         gated, site = self._gated, self._gated.site
         sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
         self._sandboxes += 1
-        tree = gated.tree(sandbox)
+        tree, limits = gated.tree(sandbox), gated.limits(sandbox)
 
         async def look() -> None:
             self._found([*tree.look(), *site.look(), *gated.look()])
@@ -198,7 +199,7 @@ class _Running:
             await look()
             for one in (tree.posture, tree.scan):
                 self._found(await asyncio.to_thread(list, one()))
-            self._found(gated.peaks(sandbox))
+            self._found(limits.look())
             self._found(await site.heartbeat())
         finally:
             with contextlib.suppress(OpenSafeError):

@@ -16,6 +16,7 @@ from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
 from . import bounds, corpus, generator, listening, reaching, wire
 from .answers import Expectation
 from .batch import Batch, Done, Kind
+from .bounds import Bounds
 from .oracles import Finding, Oracle
 from .processes import Tree
 from .sampling import sampled
@@ -107,7 +108,7 @@ class _Running:
         """A sandbox that is watched from before its first run until nothing of it is left."""
         site, self._sandboxes = self._site, self._sandboxes + 1
         async with site.cells.cell(self._planted.weakening) as cell:
-            tree = Tree(cell.cgroup, site.cells.layout.runsc)
+            tree, limits = Tree(cell.cgroup, site.cells.layout.runsc), Bounds(cell.cgroup)
             await cell.put(_PROGRAM, site.executor, _MODE)
             self._found(self._look(tree))
             if not self._planted.weakening:
@@ -120,7 +121,7 @@ class _Running:
             for look in (tree.posture, tree.scan):
                 self._found(await asyncio.to_thread(list, look()))
             self._found(await asyncio.to_thread(list, site.kernel.compare()))
-            self._found(bounds.peaks(cell.cgroup))
+            self._found(limits.look())
             if not self._planted.weakening.host_network:
                 with contextlib.suppress(OSError):
                     self._found(listening.frames_of(tree.sentry))
