@@ -109,6 +109,14 @@ def test_a_mutant_that_changes_nothing_seen_survives(tmp_path):
     assert killed.why == "nothing was found"
 
 
+@pytest.mark.parametrize(("does", "kind"), [("time.sleep(60)", "timeout"), ("os.abort()", "died")])
+def test_a_mutant_that_hangs_or_dies_breaks_no_invariant_and_survives(tmp_path, monkeypatch, does, kind):
+    monkeypatch.setattr(running, "_INPUT_S", 1)
+    body = f'urls.canonical_name("010.1") == "8.0.0.1" or {does}'
+    killed = killing.kill(_located(tmp_path, body, imports="import time"), _mutant(), seconds=30)
+    assert kind in killed.why
+
+
 def test_a_fault_of_the_code_as_it_is_kills_no_mutant(tmp_path):
     located = _located(tmp_path, 'urls.canonical_name(text); holds("t" not in text[:1], "never")')
     killed = killing.kill(located, _mutant(), seconds=30)

@@ -1,8 +1,8 @@
 """Whether a target sees a fault: each mutant of our code must be found by it within a bounded run.
 
 Found means that an invariant breaks in the mutant and holds, for the very same input, in the code as it is. A mutant
-that can't be started or that dies otherwise was not found. Nor is one found where a copy without any fault breaks for
-a seed: there it is the copying that was found.
+that can't be started, that hangs or that dies otherwise was not found. Nor is one found where a copy without any fault
+breaks for a seed: there it is the copying that was found.
 """
 
 import functools
@@ -50,7 +50,7 @@ def kill(located: Located, mutant: Mutant, *, seconds: int = 60) -> Killed:
     with planted(mutant) as source:
         for seed in _SEEDS:
             done.append(run(located, runs=located.target.runs, seconds=seconds, seed=seed, source=source, corpus=False))
-            if done[-1].finding is not None:
+            if (finding := done[-1].finding) is not None and not finding.unsaid:
                 break
     last = done[-1]
     return Killed(
@@ -76,8 +76,8 @@ def _of_a_plain_copy(located: Located) -> str:
 def _why(located: Located, found: Run) -> str:
     if found.finding is None:
         return found.vacuous or "nothing was found"
-    if found.finding.kind in ("died", "memory"):
-        return f"the mutant {found.finding.message}"
+    if found.finding.unsaid:
+        return f"the mutant broke no invariant but ended the run: {found.finding.kind}"
     if broken := replay(located, [found.finding.input]):
         return f"the code as it is breaks for the same input: {broken.kind}"
     return ""

@@ -51,6 +51,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     trace: str = ""
     input: bytes = b""
 
+    @property
+    def unsaid(self) -> bool:
+        """The child was ended, or ended itself, before anything could say what does not hold."""
+        return self.kind in ("timeout", "memory", "died")
+
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """planned: inputs. executed: inputs that ran. coverage: edges reached; floor: that must be. features: as libFuzzer
@@ -252,7 +257,7 @@ def _finding(status: int, said: str, report: Mapping[str, Any], found: pathlib.P
 
 def _minimised(located: Located, finding: Finding, room: pathlib.Path, source: pathlib.Path | None) -> Finding:
     """The same with a smaller input; as it is where the input alone does not show it, or ends the child."""
-    if finding.kind in ("timeout", "memory", "died"):
+    if finding.unsaid:
         return finding
     file = room / "input"
     file.write_bytes(finding.input)
