@@ -85,7 +85,8 @@ async def _revoked(world: World, mutants: Sequence[Mutant] = ()) -> Run:
         try:
             await world.until(lambda event: _is(event, f"?{word}"), _BEGIN_S)
             in_force = await _settled(client, bundles.activate(traps=False))
-            asked = await _asked_on(world, word, in_force)
+            await _asked_on(world, word, in_force)
+            asked = True
             writable = await _writable(daemon)
         except TimeoutError:
             fault = "the bundle was not in force, or it went on asking for neither name"
@@ -124,17 +125,13 @@ async def _settled(client: Client, revision: str) -> int:
     return time.time_ns() // 1000
 
 
-async def _asked_on(world: World, word: str, since_us: int) -> bool:
-    """Whether it went on asking."""
-    seen = 0
+async def _asked_on(world: World, word: str, since_us: int) -> None:
+    """Return once it has gone on asking. Raises TimeoutError."""
 
-    def counts(event: Event) -> bool:
-        nonlocal seen
-        seen += _is(event, f"?asked-{word}") and event.at_us > since_us
-        return seen > _AFTER
+    def later(event: Event) -> bool:
+        return _is(event, f"?asked-{word}") and event.at_us > since_us
 
-    await world.until(counts, _BEGIN_S)
-    return True
+    await world.until(lambda event: later(event) and sum(map(later, world.log)) > _AFTER, _BEGIN_S)
 
 
 async def _writable(daemon: private.PrivateDaemon) -> list[str]:
