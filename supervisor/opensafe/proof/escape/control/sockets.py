@@ -17,8 +17,10 @@ from .row import row
 from .site import AGENT, NEIGHBOUR, Site, nonce
 from .stranger import NOBODY, READ_MAX, Answer, Attempt, stranger
 
-#: What everybody on the host may read of a daemon: its code, policy and public keys; and what is the suite's own there.
-_PUBLIC: Final = ("code/", "bundles/", "keys/", "log", "opensafe.toml")
+#: What everybody on the host may read of a daemon's state, its policy and public keys, and of its run directory, its
+#: code; and what is the suite's own there.
+_PUBLIC_STATE: Final = ("bundles", "keys")
+_PUBLIC_RUN: Final = ("code", "log", "opensafe.toml")
 _REFLECTION: Final = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
 
@@ -74,7 +76,10 @@ def _opened(directory: pathlib.Path) -> Iterator[None]:
 
 
 async def _directories(yard: Yard, on: str = SHIPPED) -> Run:
-    """Nobody and the neighbour walk through state and run directory; and what a sandbox has mounted of them."""
+    """Nobody and the neighbour walk through state and run directory; and what a sandbox has mounted of them.
+
+    Of the control's daemon the audit log alone counts: it has faults of other rows, which open more.
+    """
     site = await yard.site(on)
     word = nonce()
     walks = [Attempt(do="walk", path=str(path), name=word) for path in (site.state, site.run)]
@@ -92,20 +97,21 @@ async def _directories(yard: Yard, on: str = SHIPPED) -> Run:
     for path in (*site.state.rglob(word), *site.run.rglob(word)):
         found.append(f"{path} was made")
         path.unlink()
-    audit = (site.state / "audit").stat()
+    log = site.state / "audit"
+    found = [*found, *mounted] if on == SHIPPED else [one for one in found if one.startswith(f"{log}/")]
     return Run(
         began=seen > 0,
         finished=True,
-        found="; ".join((found + mounted)[:3]),
-        layer=f"owners and modes below state and run directory; the audit directory's is {audit.st_mode & 0o7777:o}",
+        found="; ".join(found[:3]),
+        layer=f"owners and modes below state and run directory; the log's is {log.stat().st_mode & 0o7777:o}",
         hints=(f"{seen} public files were read",),
     )
 
 
 def _secret(site: Site, path: str, digest: str) -> bool:
     """Whether what was read is what lies there, and is not for everybody."""
-    for base in (site.state, site.run):
-        if path.startswith(f"{base}/") and path.removeprefix(f"{base}/").startswith(_PUBLIC):
+    for base, public in ((site.state, _PUBLIC_STATE), (site.run, _PUBLIC_RUN)):
+        if path.startswith(f"{base}/") and path.removeprefix(f"{base}/").partition("/")[0] in public:
             return False
     with pathlib.Path(path).open("rb") as file:
         return hashlib.sha256(file.read(READ_MAX)).hexdigest() == digest or path.startswith(f"{site.state}/audit/")
