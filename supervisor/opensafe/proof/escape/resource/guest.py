@@ -131,7 +131,8 @@ class Guest:
         async with ground.suffering() as suffered, cells.cell(weakening, limits=self.row.sandbox) as cell:
             program = self._in(cell, nonce, raw=raw)
             said, seen = await _watched(Group(cell.cgroup), program, cell.bundle, *places)
-            return self._run(nonce, said, seen, await suffered(), opened)
+            # Whatever a neighbour suffers from it, a control is to show that the counts would tell.
+            return self._run(nonce, said, seen, "" if weakening else await suffered(), opened)
 
     async def _in(self, cell: Cell, nonce: str, *, raw: bool) -> "_Said":
         argv, row = ("python3", "-c", self._text(nonce)), self.row
