@@ -37,7 +37,12 @@ BREACHED = {
 @pytest.mark.parametrize("guest", HELD)
 def test_counts_within_the_limits_are_no_breach_and_name_what_stopped_it(guest):
     assert guest.row.found(HELD[guest]) == ""
-    assert guest.row.layer(HELD[guest])
+    assert guest.row.layer(HELD[guest]) or guest.row.own(HELD[guest])
+
+
+def test_what_the_group_did_not_stop_is_not_said_to_be_stopped_by_it():
+    assert guest_rows.THREADS.row.layer(Seen(tasks=34)) == ""
+    assert guest_rows.MEMORY.row.layer(Seen(memory=100 * MIB)) == ""
 
 
 @pytest.mark.parametrize("guest", BREACHED)

@@ -67,7 +67,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One program (Python) and the limits it runs under. weak: what the control lacks. host_files: there, /mnt is a
     directory of the host's.
 
-    found: the breach; layer: what stopped it, "" where nothing did, so that nothing is proven; both in words.
+    found: the breach; layer: what around the sandbox stopped it; own: what of the call's own limits did, where there
+    are some; all in words. Where neither did, nothing is proven.
     """
 
     program: str
@@ -78,6 +79,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     host_files: bool = False
     found: Callable[[Seen], str]
     layer: Callable[[Seen], str]
+    own: Callable[[Seen], str] = lambda _: ""
 
 
 class Guest:
@@ -100,7 +102,7 @@ class Guest:
                 return _Said(done.stdout, done.stderr, done.outcome.detail if lost else "")
 
             said, seen = await _watched(Group(daemon.group(sandbox)), call(), daemon.bundle(sandbox))
-            return self._run(nonce, said, seen, await suffered())
+            return self._run(nonce, said, seen, await suffered(), own=True)
 
     async def undecided(self, ground: Ground) -> Run:
         """As a call is run, with the row's own limits of one, which nobody granted."""
@@ -132,7 +134,7 @@ class Guest:
             program = self._in(cell, nonce, raw=raw)
             said, seen = await _watched(Group(cell.cgroup), program, cell.bundle, *places)
             # Whatever a neighbour suffers from it, a control is to show that the counts would tell.
-            return self._run(nonce, said, seen, "" if weakening else await suffered(), opened)
+            return self._run(nonce, said, seen, "" if weakening else await suffered(), opened, own=not raw)
 
     async def _in(self, cell: Cell, nonce: str, *, raw: bool) -> "_Said":
         argv, row = ("python3", "-c", self._text(nonce)), self.row
@@ -148,9 +150,11 @@ class Guest:
         begin, end = f"print('{BEGUN} {nonce}', flush=True)", f"print('{DONE}', flush=True)"
         return f"import os\n{begin}\n{self.row.program}\n{end}\nos._exit(0)\n"
 
-    def _run(self, nonce: str, said: "_Said", seen: Seen, suffered: str, opened: tuple[str, ...] = ()) -> Run:
+    def _run(
+        self, nonce: str, said: "_Said", seen: Seen, suffered: str, opened: tuple[str, ...] = (), *, own: bool
+    ) -> Run:
         found = self.row.found(seen) or suffered
-        layer = "" if found else self.row.layer(seen)
+        layer = "" if found else self.row.layer(seen) or (self.row.own(seen) if own else "")
         lines = said.stdout.decode(errors="replace").splitlines()
         return Run(
             opened=opened,

@@ -128,8 +128,12 @@ def _over_tasks(seen: Seen) -> str:
 
 
 def _tasks_stopped(seen: Seen) -> str:
-    if seen.refused_tasks:
-        return f"the group's pids.max: {seen.refused_tasks} clones refused, the sandbox ended of {seen.ended}"
+    if not seen.refused_tasks:
+        return ""
+    return f"the group's pids.max: {seen.refused_tasks} clones refused, the sandbox ended of {seen.ended}"
+
+
+def _tasks_refused(seen: Seen) -> str:
     return f"the call's limit of processes, at {seen.tasks} tasks on the host"
 
 
@@ -138,8 +142,12 @@ def _over_memory(seen: Seen) -> str:
 
 
 def _memory_stopped(seen: Seen) -> str:
-    if seen.ended:
-        return f"the group's memory: at {seen.memory} bytes, {seen.killed} killed, the sandbox ended of {seen.ended}"
+    if not seen.ended:
+        return ""
+    return f"the group's memory: at {seen.memory} bytes, {seen.killed} killed, the sandbox ended of {seen.ended}"
+
+
+def _memory_refused(seen: Seen) -> str:
     return f"the call's address space, at {seen.memory} bytes on the host"
 
 
@@ -177,6 +185,7 @@ FORKS: Final = Guest(
         weak=Weakening(unlimited=True),
         found=_over_tasks,
         layer=_tasks_stopped,
+        own=_tasks_refused,
     )
 )
 THREADS: Final = Guest(
@@ -188,6 +197,7 @@ THREADS: Final = Guest(
         weak=Weakening(unlimited=True),
         found=_over_tasks,
         layer=_tasks_stopped,
+        own=_tasks_refused,
     )
 )
 MEMORY: Final = Guest(
@@ -198,6 +208,7 @@ MEMORY: Final = Guest(
         weak=Weakening(unlimited=True),
         found=_over_memory,
         layer=_memory_stopped,
+        own=_memory_refused,
     )
 )
 TEMPORARY: Final = Guest(
