@@ -95,25 +95,27 @@ async def _unloadable(yard: Yard, on: str = SHIPPED) -> Run:
 
 
 async def _start(yard: Yard, on: str) -> tuple[list[str], str]:
-    """Starts without a bundle, and with one that nobody signed."""
+    """Starts without a bundle, with one that nobody signed, and at last with a good one, which has to serve."""
     source = None if on == SHIPPED else await yard.source(DAEMONS[on])
     served, why = [], ""
     async with Site.open(source, begin=False) as site:
-        good = _members(site.bundles.place.read_bytes())
-        bare = archive.pack({name: data for name, data in good.items() if name != SIGNATURE})
+        good = site.bundles.place.read_bytes()
+        bare = archive.pack({name: data for name, data in _members(good).items() if name != SIGNATURE})
         for what, content in (("no", None), ("an unsigned", bare)):
             site.bundles.place.unlink(missing_ok=True)
             if content is not None:
                 site.bundles.put(content)
             try:
                 await asyncio.to_thread(site.daemon.start)
-            except DaemonFailedError as error:
-                why = str(error).splitlines()[0]
+            except DaemonFailedError:
+                why = site.daemon.log_tail()[-1]
                 continue
             async with site.client() as client:
                 await client.create_sandbox(await client.create_session("unjudged"))
             served.append(f"with {what} bundle the daemon starts, and {len(site.ledger('sandbox'))} sandbox")
             await asyncio.to_thread(site.daemon.stop)
+        site.bundles.put(good)
+        await asyncio.to_thread(site.daemon.start)
     return served, why
 
 
