@@ -76,22 +76,30 @@ async def _unloadable(yard: Yard, on: str = SHIPPED) -> Run:
         sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
         good = _members(site.bundles.next({})[0])
         broken = site.bundles.next({WASM: good[WASM][: len(good[WASM]) // 2]})[0]
-        for content in (b"", b"no archive", archive.pack({**good, WASM: b""}), broken):
-            await site.settled(content)
+        contents = (b"", b"no archive", archive.pack({**good, WASM: b""}), broken)
+        reasons = [await site.settled(content) for content in contents]
         judged = await client.decide(session, "Bash", _BLOCKED)
         with contextlib.suppress(OpenSafeError):
             await client.run_call(session, sandbox, word, "Bash", _BLOCKED)
         with contextlib.suppress(OpenSafeError):
             await client.close_session(session)
     activated = site.records("bundle", state="activated")[-1]["revision"]
-    decision = site.records("decision", decision_id=judged.decision_id)[0]
+    asked, called = site.records("decision", decision_id=judged.decision_id), site.records("decision", call_id=word)
     found = []
-    if decision["result"]["action"] == "allow":
+    if not all(reasons):
+        found.append("what can't be loaded is in force")
+    if any(one["result"]["action"] == "allow" for one in (*asked, *called)):
         found.append("after a failed reload what policy blocks is allowed, as is on record")
-    if decision["bundles"]["opensafe"]["revision"] != activated:
+    if any(one["bundles"]["opensafe"]["revision"] != activated for one in (*asked, *called)):
         found.append("the last good bundle is not in force")
     started, why = await _start(yard, on)
-    return Run(began=True, finished=True, found="; ".join(found + started), layer=f"the last good bundle holds; {why}")
+    return Run(
+        began=True,
+        finished=bool(asked and called),
+        found="; ".join(found + started),
+        layer=f"the last good bundle holds; {why}",
+        hints=tuple(reason[:160] for reason in reasons),
+    )
 
 
 async def _start(yard: Yard, on: str) -> tuple[list[str], str]:
