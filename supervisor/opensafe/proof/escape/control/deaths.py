@@ -7,6 +7,7 @@ import pathlib
 from functools import partial
 from typing import Final
 
+from opensafe.proof.escape.host import command
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import PACKAGE
@@ -51,11 +52,10 @@ def _mounts() -> list[str]:
 
 
 async def _links(site: Site) -> list[str]:
-    """Links of the host's own namespace that carry the daemon's name."""
+    """Links of the host's own namespace that carry the daemon's name. Raises OSError."""
     instance = (site.state / "instance").read_text()
-    process = await asyncio.create_subprocess_exec("ip", "-o", "link", stdout=asyncio.subprocess.PIPE)
-    stdout, _ = await process.communicate()
-    return [line.split(":")[1].strip() for line in stdout.decode().splitlines() if instance in line]
+    links = await command("ip", "-o", "link")
+    return [line.split(":")[1].strip() for line in links.splitlines() if instance in line]
 
 
 async def _killed(yard: Yard, *, reaped: bool = True) -> Run:

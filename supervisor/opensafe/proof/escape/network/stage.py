@@ -15,6 +15,7 @@ import msgspec
 
 from opensafe.client import Client, Limits
 from opensafe.model.decision import Action as Decided
+from opensafe.proof.escape.host import command
 from opensafe.proof.world import World, plan
 
 from .policy import Bundles
@@ -124,7 +125,7 @@ class Stage:
         return time.time_ns() // 1000
 
     async def gateway(self) -> tuple[str, ...]:
-        """What the gateway's namespace holds: `listens ADDRESS:PORT`, `neighbour …`, `link NAME`."""
+        """What the gateway's namespace holds: `listens ADDRESS:PORT`, `neighbour …`, `link NAME`. Raises OSError."""
         if self._daemon is None:
             return ()
         pinned = next(self._daemon.run.glob("*/gateway"), None)
@@ -161,8 +162,4 @@ def granted_name(pattern: str, scene: Scene) -> str:
 
 
 async def _lines(*argv: str) -> Sequence[str]:
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    stdout, _ = await process.communicate()
-    return stdout.decode(errors="replace").splitlines()
+    return (await command(*argv)).splitlines()

@@ -76,7 +76,10 @@ class Suite:
             said = Said(fault=f"{type(error).__name__}: {error}")
         finally:
             acting.cancel()
-        evidence = await self._evidence(probe, control=control)
+        try:
+            evidence = await self._evidence(probe, control=control)
+        except (OpenSafeError, OSError, TimeoutError) as error:
+            return Run(began=self._began(scene), finished=False, fault=f"{type(error).__name__}: {error}")
         lines = said.stdout.decode(errors="replace").splitlines()
         missing = probe.missing(scene, evidence) if probe.missing and not control else ""
         hints = tuple(line for line in lines if line.startswith(program.TRIED))
@@ -112,7 +115,7 @@ class Suite:
         )
 
     async def _evidence(self, probe: NetworkProbe, *, control: bool) -> Evidence:
-        """What came in over the one link, or over the other."""
+        """What came in over the one link, or over the other. Raises OpenSafeError, OSError, TimeoutError."""
         world = self._stage.world
         capture = await world.packets()
         plain = control and probe.place is Place.PLAIN
