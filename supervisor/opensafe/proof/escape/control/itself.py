@@ -7,7 +7,9 @@ import pathlib
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
@@ -50,15 +52,25 @@ async def _python(source: pathlib.Path, *words: str) -> tuple[int, bytes]:
     return process.returncode or 0, stdout
 
 
-async def _report(source: pathlib.Path, what: str, *words: str) -> tuple[str, str]:
-    """What is green of a run that must not be, and the figures of it."""
+class _Told(msgspec.Struct, frozen=True):
+    """What a run of the suite reported of itself."""
+
+    what: str
+    status: int
+    summary: dict[str, Any]
+
+    def __str__(self) -> str:
+        counted = ", ".join(f"{self.summary[name]} {name}" for name in ("planned", "breached"))
+        return f"{self.what}: exit status {self.status}, {counted}"
+
+
+async def _told(source: pathlib.Path, what: str, *words: str) -> _Told:
+    """Of the package in `source`. Raises OSError where there is no report: a child that fails proves nothing."""
     status, stdout = await _python(source, *_RUN, *words)
     try:
-        summary = json.loads(stdout)["summary"]
-    except ValueError:
-        return (f"{what}: exit status 0" if status == 0 else ""), f"{what}: exit status {status}, no report"
-    figures = f"{what}: exit status {status}, {summary['planned']} planned, {summary['breached']} breached"
-    return (figures if status == 0 or summary["ok"] else ""), figures
+        return _Told(what, status, json.loads(stdout)["summary"])
+    except ValueError as error:
+        raise OSError(f"{what}: exit status {status}, and no report") from error
 
 
 async def _attack(yard: Yard, mutants: Sequence[Mutant] = ()) -> Run:
@@ -66,15 +78,16 @@ async def _attack(yard: Yard, mutants: Sequence[Mutant] = ()) -> Run:
     weak = await yard.source((_PLACE, *SUITE["weak"], *mutants))
     empty = await yard.source((_PLACE, *SUITE["empty"], *mutants))
     judged = await yard.source(mutants)
-    one, two = await _report(weak, "every weakness on", *_FEW), await _report(empty, "no probe")
+    one, two = await _told(weak, "every weakness on", *_FEW), await _told(empty, "no probe")
     status, lines = await _python(judged, *_JUDGED)
     green = lines.decode(errors="replace").splitlines()
-    found = [figures for figures in (one[0], two[0]) if figures] + green[:2]
+    found = [str(run) for run in (one, two) if run.status == 0 or run.summary["ok"]] + green[:2]
+    seen = bool(mutants) or one.summary["planned"] == one.summary["breached"] == 1
     return Run(
         began=True,
-        finished=status == 0,
+        finished=status == 0 and seen,
         found="; ".join(found),
-        layer=f"the rules of the report: {one[1]}; {two[1]}; {len(green)} runs that prove nothing are green",
+        layer=f"the rules of the report: {one}; {two}; {len(green)} runs that prove nothing are green",
         fault="" if status == 0 else f"the rules could not be asked: exit status {status}",
     )
 
