@@ -157,7 +157,7 @@ async def _start(client: Client, session: str, sandbox: str, name: str) -> str:
 def _counted(what: str, count: int, cap: int, refused: str) -> Run:
     return Run(
         began=count > 0,
-        finished=count >= cap,
+        finished=count > cap or (count == cap and bool(refused)),
         found=f"{count} {what}, where {cap} are allowed" if count > cap else "",
         layer=refused,
     )
