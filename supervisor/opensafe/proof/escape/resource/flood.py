@@ -9,6 +9,7 @@ from typing import Final
 from opensafe.client import Client, RunLimits, SandboxSize, Started
 from opensafe.client import Ended as EndedEvent
 from opensafe.errors import OpenSafeError
+from opensafe.model.outcome import OutcomeKind
 from opensafe.model.sandbox import Terminal
 from opensafe.proof.escape.probe import Run
 
@@ -92,7 +93,7 @@ async def deadline(ground: Ground, kind: Kind) -> Run:
     daemon = await ground.daemon(kind)
     async with daemon.sandbox() as (client, session, sandbox):
         await client.files(session, sandbox).write("/workspace/stubborn.py", _STUBBORN.encode())
-        limits, ended = RunLimits(wall_ms=_DEADLINE_MS), ""
+        limits, ended, outcome = RunLimits(wall_ms=_DEADLINE_MS), "", None
         run = client.run_call(
             session, sandbox, "stubborn", "Bash", {"command": "python3 /workspace/stubborn.py"}, limits=limits
         )
@@ -100,13 +101,14 @@ async def deadline(ground: Ground, kind: Kind) -> Run:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DEADLINE_MS / 1000 + _GRACE_S):
                 result = await run
-                began, ended = result.stdout.startswith(b"begun"), f"{result.outcome.kind}, {result.outcome.detail}"
+                began, outcome = result.stdout.startswith(b"begun"), result.outcome
+                ended = f"{outcome.kind}, {outcome.detail}"
         left = (await daemon.processes(sandbox)).count("python3")
         if left:
             daemon.group(sandbox).kill()
     return Run(
         began=began or left > 0,
-        finished=True,
+        finished=left > 0 or (outcome is not None and outcome.kind is OutcomeKind.DEADLINE),
         found=f"{left} processes run {_GRACE_S} s after the deadline" if left else "",
         layer=f"the sweep of the call's tree: {ended}",
     )
