@@ -70,20 +70,26 @@ def _methods() -> Iterator[tuple[str, bool]]:
                 yield f"/{service.full_name}/{method.name}", endless
 
 
+def _requests() -> Iterator[tuple[str, bytes, float]]:
+    """Which method is asked what, and for how many seconds: all of it of every method, and what is huge of two."""
+    for path, endless in _methods():
+        for sent in (*_unreadable(), *(() if endless else _senseless())):
+            yield path, sent, _ENDLESS_S if endless else _ANSWER_S
+    for path in (f"{wire.SESSIONS}CreateSession", f"{wire.EXEC}Exec"):
+        yield path, wire.field(1, b"x" * _HUGE), _ANSWER_S
+
+
 async def _attack(yard: Yard, on: str = SHIPPED) -> Run:
     """All of it to every method, then bytes that are no HTTP/2."""
     site = await yard.site(on)
     socket, front = site.socket(STRANGE[0]), site.daemon.child("front")
     found, codes = dict[str, str](), dict[str, int]()
     async with wire.Channel(socket) as channel:
-        for path, endless in _methods():
-            for sent in (*_unreadable(), *(() if endless else _senseless())):
-                reply = await channel.ask(path, sent, within_s=_ENDLESS_S if endless else _ANSWER_S)
-                codes[reply.code] = codes.get(reply.code, 0) + 1
-                if reply.code in _FAILED:
-                    found.setdefault(path, f"{path} answers {reply.code} to {sent[:8].hex()}: {reply.details[:80]}")
-        for path in (f"{wire.SESSIONS}CreateSession", f"{wire.EXEC}Exec"):
-            codes[f"{(await channel.ask(path, wire.field(1, b'x' * _HUGE))).code} to {_HUGE} bytes"] = 1
+        for path, sent, within_s in _requests():
+            reply = await channel.ask(path, sent, within_s=within_s)
+            codes[reply.code] = codes.get(reply.code, 0) + 1
+            if reply.code in _FAILED:
+                found.setdefault(path, f"{path} answers {reply.code} to {sent[:8].hex()}: {reply.details[:80]}")
     for noise in (
         b"\xff" * 4096,
         wire.PREFACE + b"\xff" * 4096,
