@@ -27,6 +27,7 @@ _MOUNTED: Final = "/mnt"
 _DONE: Final = b"all was tried"
 _OPEN: Final = 0o777
 _BUNDLE: Final = "policy.bundle.tar.gz"
+_HINTS_MAX: Final = 100
 #: By which ways a cell's program is run: as the last layer that stands before the mounts and the sentry, or without it.
 _FILTERED, _UNFILTERED = ("policy",), ("policy", "call filter")
 
@@ -63,6 +64,13 @@ for number, path in enumerate({targets!r}):
             print(path, "made beside")
     except OSError as error:
         print(path, error)
+print({done!r})
+"""
+#: Links that lead to the host's directories.
+_LINK: Final = """
+import os
+for number, target in enumerate({targets!r}):
+    os.symlink(target, "/workspace/over%d" % number)
 print({done!r})
 """
 
@@ -120,13 +128,12 @@ async def _called(site: Site, program: bytes) -> bytes:
     async with site.client() as client:
         session = await client.create_session("guest")
         try:
-            return await _run(client, session, program)
+            return await _run(client, session, (await client.create_sandbox(session)).sandbox.sandbox_id, program)
         finally:
             await client.close_session(session)
 
 
-async def _run(client: Client, session: str, program: bytes) -> bytes:
-    sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+async def _run(client: Client, session: str, sandbox: str, program: bytes) -> bytes:
     await client.files(session, sandbox).write(_PROGRAM, program)
     result = await client.run_call(session, sandbox, "probe", "Bash", {"command": f"python3 {_PROGRAM}"})
     return result.stdout + result.stderr
@@ -153,7 +160,7 @@ def _told(said: bytes, found: str, opened: Sequence[str], layer: str) -> Run:
         finished=_DONE in said,
         found=found,
         layer=layer,
-        hints=tuple(line[:120] for line in lines if line != _DONE.decode())[:20],
+        hints=tuple(line[:120] for line in lines if line != _DONE.decode())[:_HINTS_MAX],
     )
 
 
@@ -196,20 +203,23 @@ async def _written(yard: Yard, opened: Sequence[str] = (), weakened: bool = Fals
 
 
 async def _over_links(site: Site, watched: Sequence[pathlib.Path], word: str) -> bytes:
-    """The file API over links that lead to the host's paths."""
+    """The file API over links that lead to the host's paths. Raises OpenSafeError where there are no links."""
+    program = _LINK.format(targets=[str(path.parent) for path in watched], done=_DONE.decode()).encode()
     refused = []
     async with site.client() as client:
         session = await client.create_session("links")
         sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+        said = await _run(client, session, sandbox, program)
+        if _DONE not in said:
+            raise OpenSafeError("the links can't be made", value=said[-300:])
         files = client.files(session, sandbox)
         for number, path in enumerate(watched):
-            link = f"/workspace/over{number}"
-            await client.run_call(session, sandbox, f"ln-{number}", "Bash", {"command": f"ln -s {path.parent} {link}"})
             for name in (path.name, word):
+                place = f"/workspace/over{number}/{name}"
                 try:
-                    await files.write(f"{link}/{name}", word.encode())
+                    await files.write(place, word.encode())
                 except OpenSafeError as error:
-                    refused.append(f"{link}/{name} {error.reason}")
+                    refused.append(f"{place} {error.reason}")
         await client.close_session(session)
     return "\n".join(("", *refused)).encode()
 
