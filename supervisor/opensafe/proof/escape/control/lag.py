@@ -135,9 +135,10 @@ async def _asked_on(world: World, word: str, since_us: int) -> None:
 
 
 async def _writable(daemon: private.PrivateDaemon) -> list[str]:
-    """Envoy's configuration, opened for writing by Envoy's own user."""
-    user = pwd.getpwnam(_EGRESS_USER)
-    paths = [str(daemon.run / "envoy.json"), *(str(path) for path in daemon.run.glob("egress-tls/*"))]
+    """Envoy's configuration, opened for writing by Envoy's own user. Raises FileNotFoundError where there is none."""
+    user, configuration = pwd.getpwnam(_EGRESS_USER), daemon.run / "envoy.json"
+    configuration.stat()
+    paths = [str(configuration), *(str(path) for path in daemon.run.glob("egress-tls/*"))]
     answers = await stranger(user.pw_gid, [Attempt(do="append", path=path) for path in paths], uid=user.pw_uid)
     return [f"Envoy can write {path}" for path, answer in zip(paths, answers, strict=True) if not answer.error]
 
