@@ -16,6 +16,8 @@ from .site import NEIGHBOUR, nonce
 
 _FILE: Final = "/workspace/note"
 _CALL: Final = "call-1"
+#: Why something was not done, where nobody said no.
+_FAILED: Final = frozenset(("INTERNAL", "UNAVAILABLE"))
 
 Theft = Callable[[], Awaitable[Any]]
 
@@ -83,8 +85,8 @@ async def _attack(yard: Yard, on: str = SHIPPED) -> Run:
     theirs = [one["kind"] for one in recorded if _stolen(one, session, sandbox)]
     found = [*(f"{name} answered" for name in got), *(f"a {kind} of the thief's on record" for kind in theirs)]
     return Run(
-        began=True,
-        finished=len(refused) + len(got) > 0,
+        began=word.encode() in done.stdout,
+        finished=_FAILED.isdisjoint(refused.values()),
         found="; ".join((found + ([] if still else ["the session was closed"]))[:4]),
         layer=f"not found by owner: {', '.join(sorted(set(refused.values())))}",
         hints=tuple(f"{name}: {why}" for name, why in refused.items()),

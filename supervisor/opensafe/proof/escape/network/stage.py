@@ -15,7 +15,7 @@ import msgspec
 
 from opensafe.client import Client, Limits
 from opensafe.model.decision import Action as Decided
-from opensafe.proof.escape.host import command
+from opensafe.proof.escape import host
 from opensafe.proof.world import World, plan
 
 from .policy import Bundles
@@ -162,4 +162,4 @@ def granted_name(pattern: str, scene: Scene) -> str:
 
 
 async def _lines(*argv: str) -> Sequence[str]:
-    return (await command(*argv)).splitlines()
+    return (await host.command(*argv)).splitlines()
