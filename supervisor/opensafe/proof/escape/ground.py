@@ -46,6 +46,7 @@ READY: Final = "ready"
 _CALL_S: Final = 60.0
 _PROGRAM: Final = "/workspace/probe.py"
 _OPENED_BLOCKS: Final = 10_000
+_ROLES: Final[Mapping[str, Sequence[str]]] = {"default": ("developer",)}
 _PYTHON: Final = "/usr/bin/python3"
 _Kept = TypeVar("_Kept")
 _POLICY, _FILTER, _USER = "policy", "call filter", "the guest's user"
@@ -126,17 +127,39 @@ def patient(directory: pathlib.Path, change: Callable[[dict[str, Any]], None] = 
 
 @contextlib.asynccontextmanager
 async def daemon(
-    name: str, bundles: SignedBundles, *, source: pathlib.Path | None = None
+    name: str,
+    bundles: SignedBundles,
+    *,
+    roles: Mapping[str, Sequence[str]] = _ROLES,
+    more: str = "",
+    source: pathlib.Path | None = None,
+    begin: bool = True,
 ) -> AsyncIterator[private.PrivateDaemon]:
-    """A daemon of one's own. source: of the code that it is made of (mutants.py)."""
-    roles = {"default": ("developer",)}
-    made = private.PrivateDaemon(name, roles, bundle=bundles.place, key=bundles.public, source=source)
+    """A daemon of one's own, and nothing of it afterwards. begin: start it. All else is as PrivateDaemon has it."""
+    made = private.PrivateDaemon(name, roles, bundle=bundles.place, key=bundles.public, more=more, source=source)
     try:
-        await asyncio.to_thread(made.start)
-        yield made
+        async with begun(made, begin=begin):
+            yield made
     finally:
-        await asyncio.to_thread(made.stop)
         made.remove()
+
+
+@contextlib.asynccontextmanager
+async def begun(of: private.PrivateDaemon, *, begin: bool = True) -> AsyncIterator[None]:
+    """A daemon that is started, and stopped however this ends."""
+    try:
+        if begin:
+            await asyncio.to_thread(of.start)
+        yield
+    finally:
+        await asyncio.to_thread(_settle, of)
+
+
+def _settle(of: private.PrivateDaemon) -> None:
+    """Stop it. What one leaves that ended badly, the next removes; where none can be started the first tells why."""
+    if of.stop():
+        with contextlib.suppress(private.DaemonFailedError):
+            of.start().stop()
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ import pathlib
 from functools import partial
 from typing import Final
 
-from opensafe.proof.escape.host import command
+from opensafe.proof.escape import host
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import PACKAGE
@@ -54,7 +54,7 @@ def _mounts() -> list[str]:
 async def _links(site: Site) -> list[str]:
     """Links of the host's own namespace that carry the daemon's name. Raises OSError."""
     instance = (site.state / "instance").read_text()
-    links = await command("ip", "-o", "link")
+    links = await host.command("ip", "-o", "link")
     return [line.split(":")[1].strip() for line in links.splitlines() if instance in line]
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof import private
+from opensafe.proof.escape.ground import daemon
 from opensafe.proof.escape.network.policy import Bundles
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
@@ -60,25 +61,14 @@ async def _daemon(world: World, mutants: Sequence[Mutant]) -> AsyncIterator[tupl
         source = stack.enter_context(planted(*mutants)) if mutants else None
         bundles = Bundles(directory, pathlib.Path(private.programs().bundle))
         bundles.activate(traps=True)
-        daemon = private.PrivateDaemon(
-            *("escape", {"default": ("developer",)}),
-            bundle=bundles.place,
-            key=bundles.public,
-            more=f"[egress]\n{world.egress(_UPLINK)}",
-            source=source,
-        )
-        try:
-            await asyncio.to_thread(daemon.start)
-            yield daemon, bundles
-        finally:
-            await asyncio.to_thread(daemon.stop)
-            daemon.remove()
+        async with daemon("escape", bundles, more=f"[egress]\n{world.egress(_UPLINK)}", source=source) as begun:
+            yield begun, bundles
 
 
 async def _revoked(world: World, mutants: Sequence[Mutant] = ()) -> Run:
     """A program asks all the time; a bundle without the name comes into force, and it asks on."""
     word = nonce()
-    async with _daemon(world, mutants) as (daemon, bundles), Client.connect(daemon.socket_of("default")) as client:
+    async with _daemon(world, mutants) as (of, bundles), Client.connect(of.socket_of("default")) as client:
         session = await client.create_session("lag")
         asking = asyncio.create_task(_ask(client, session, word))
         in_force, asked, writable, fault = 0, False, list[str](), ""
@@ -87,7 +77,7 @@ async def _revoked(world: World, mutants: Sequence[Mutant] = ()) -> Run:
             in_force = await _settled(client, bundles.activate(traps=False))
             await _asked_on(world, word, in_force)
             asked = True
-            writable = await _writable(daemon)
+            writable = await _writable(of)
         except TimeoutError:
             fault = "the bundle was not in force, or it went on asking for neither name"
         finally:
@@ -134,11 +124,11 @@ async def _asked_on(world: World, word: str, since_us: int) -> None:
     await world.until(lambda event: later(event) and sum(map(later, world.log)) > _AFTER, _BEGIN_S)
 
 
-async def _writable(daemon: private.PrivateDaemon) -> list[str]:
+async def _writable(of: private.PrivateDaemon) -> list[str]:
     """Envoy's configuration, opened for writing by Envoy's own user. Raises FileNotFoundError where there is none."""
-    user, configuration = pwd.getpwnam(_EGRESS_USER), daemon.run / "envoy.json"
+    user, configuration = pwd.getpwnam(_EGRESS_USER), of.run / "envoy.json"
     configuration.stat()
-    paths = [str(configuration), *(str(path) for path in daemon.run.glob("egress-tls/*"))]
+    paths = [str(configuration), *(str(path) for path in of.run.glob("egress-tls/*"))]
     answers = await stranger(user.pw_gid, [Attempt(do="append", path=path) for path in paths], uid=user.pw_uid)
     return [f"Envoy can write {path}" for path, answer in zip(paths, answers, strict=True) if not answer.error]
 

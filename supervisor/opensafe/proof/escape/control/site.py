@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from opensafe.client import Client
 from opensafe.proof import private
+from opensafe.proof.escape.ground import daemon
 from opensafe.proof.signed import SignedBundles
 
 from . import wire
@@ -48,8 +49,8 @@ def nonce() -> str:
 class Site:
     """One daemon. bundles: the policy it serves by, and its variants, signed by the key that it trusts."""
 
-    def __init__(self, daemon: private.PrivateDaemon, bundles: SignedBundles) -> None:
-        self.daemon = daemon
+    def __init__(self, of: private.PrivateDaemon, bundles: SignedBundles) -> None:
+        self.daemon = of
         self.bundles = bundles
         #: Held by who changes the bundle in place.
         self.turn = asyncio.Lock()
@@ -63,16 +64,9 @@ class Site:
         with tempfile.TemporaryDirectory(prefix="opensafe-control-") as path:
             bundles = SignedBundles(pathlib.Path(path), pathlib.Path(private.programs().bundle))
             bundles.put(bundles.next({})[0])
-            daemon = private.PrivateDaemon(
-                "escape", _ROLES, bundle=bundles.place, key=bundles.public, more=_MORE + more, source=source
-            )
-            try:
-                if begin:
-                    await asyncio.to_thread(daemon.start)
-                yield cls(daemon, bundles)
-            finally:
-                await asyncio.to_thread(daemon.stop)
-                daemon.remove()
+            made = daemon("escape", bundles, roles=_ROLES, more=_MORE + more, source=source, begin=begin)
+            async with made as begun:
+                yield cls(begun, bundles)
 
     @property
     def state(self) -> pathlib.Path:

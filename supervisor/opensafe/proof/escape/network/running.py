@@ -1,12 +1,12 @@
 """The network's suite with all it stands on: the small internet, and a daemon before it."""
 
-import asyncio
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from opensafe.proof import private
+from opensafe.proof.escape.ground import daemon
 from opensafe.proof.escape.probe import Result
 from opensafe.proof.world import World
 
@@ -30,11 +30,5 @@ async def run(
             bundles.activate(traps=True)
             more = f'[egress]\n{world.egress()}upstream_ca = "{world.ca_file}"\n'
             more += f'[[egress.terminate]]\nname = "{ENDED}"\n'
-            roles = {"default": ("developer",)}
-            daemon = private.PrivateDaemon("escape", roles, bundle=bundles.place, key=bundles.public, more=more)
-            try:
-                await asyncio.to_thread(daemon.start)
-                return await Suite(Stage(world, daemon, bundles, _TEMPLATE), done=done).run(probes)
-            finally:
-                await asyncio.to_thread(daemon.stop)
-                daemon.remove()
+            async with daemon("escape", bundles, more=more) as begun:
+                return await Suite(Stage(world, begun, bundles, _TEMPLATE), done=done).run(probes)

@@ -20,6 +20,7 @@ import msgspec
 from opensafe.client import CallResult, Client
 from opensafe.errors import FileError, OpenSafeError
 from opensafe.proof import private
+from opensafe.proof.escape.ground import daemon
 from opensafe.proof.mutants import planted
 from opensafe.proof.private import PrivateDaemon
 from opensafe.proof.signed import SignedBundles
@@ -58,8 +59,8 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 class Post:
     """One daemon with its clients."""
 
-    def __init__(self, daemon: PrivateDaemon, clients: Mapping[str, Client]) -> None:
-        self.daemon = daemon
+    def __init__(self, of: PrivateDaemon, clients: Mapping[str, Client]) -> None:
+        self.daemon = of
         self.clients = clients
         self.client = clients["default"]
 
@@ -203,15 +204,12 @@ class Ground:
     async def _start(self, name: str) -> Post:
         source = self._stack.enter_context(planted(*DAEMONS[name])) if DAEMONS.get(name) else None
         more = _MORE.replace("[caps]", f"[caps]\nreview_ttl_s = {BRIEF_S}") if name == "faulty" else _MORE
-        daemon = PrivateDaemon(
-            "evade", _ROLES, bundle=self._bundles.place, key=self._bundles.public, more=more, source=source
-        )
-        self._stack.push_async_callback(asyncio.to_thread, _end, daemon)
-        await asyncio.to_thread(daemon.start)
+        made = daemon("evade", self._bundles, roles=_ROLES, more=more, source=source)
+        begun = await self._stack.enter_async_context(made)
         clients = {
-            role: await self._stack.enter_async_context(Client.connect(daemon.socket_of(role))) for role in _ROLES
+            role: await self._stack.enter_async_context(Client.connect(begun.socket_of(role))) for role in _ROLES
         }
-        return Post(daemon, clients)
+        return Post(begun, clients)
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -220,11 +218,6 @@ def _field(number: int, data: bytes) -> bytes:
     while size > 0x7F:
         head, size = head + bytes([size & 0x7F | 0x80]), size >> 7
     return head + bytes([size]) + data
-
-
-def _end(daemon: PrivateDaemon) -> None:
-    daemon.stop()
-    daemon.remove()
 
 
 @contextlib.asynccontextmanager

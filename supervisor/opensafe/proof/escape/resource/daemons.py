@@ -1,6 +1,5 @@
 """Daemons of the suite's own, which their clients may flood, and what the host sees of one without asking it."""
 
-import asyncio
 import contextlib
 import enum
 import pathlib
@@ -11,6 +10,7 @@ import msgspec
 
 from opensafe.client import Client, SandboxSize
 from opensafe.proof import mutants, private
+from opensafe.proof.escape.ground import begun
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Cgroup, Hierarchies
@@ -79,16 +79,8 @@ class Daemon(private.PrivateDaemon):
             stack.callback(daemon.remove)
             if disk:
                 stack.enter_context(mounted(daemon.state, size=disk))
-            await asyncio.to_thread(daemon.start)
-            try:
+            async with begun(daemon):
                 yield daemon
-            finally:
-                await asyncio.to_thread(daemon.settle)
-
-    def settle(self) -> None:
-        """Stop it. What one leaves that does not stop well, the next removes."""
-        if self.stop():
-            self.start().stop()
 
     def client(self, principal: str = "default") -> contextlib.AbstractAsyncContextManager[Client]:
         """A client of one of its principals."""
