@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import secrets
+from collections.abc import Iterator
 from typing import Final
 
 from opensafe.client import Client
@@ -26,17 +27,15 @@ async def runs_unrecorded(_: Ground, kind: Kind) -> Run:
         session = await client.create_session("full")
         sandbox = (await client.create_sandbox(session)).sandbox_id
         before = await client.run_call(session, sandbox, f"before-{nonce}", "Bash", {"command": f"echo {nonce}"})
-        filler = daemon.state / "filler"
-        _fill(filler)
-        failed = await _until_full(client, session)
         ran, why = b"", ""
-        try:
-            said = await client.run_call(session, sandbox, f"full-{nonce}", "Bash", {"command": f"echo {nonce}"})
-            ran, why = said.stdout, f"{said.outcome.kind}, {said.outcome.detail}"
-        except OpenSafeError as error:
-            why = error.message
-        recorded = any(f'"call_id":"full-{nonce}"'.encode() in line for line in daemon.lines())
-        filler.unlink()
+        with _filled(daemon.state / "filler"):
+            failed = await _until_full(client, session)
+            try:
+                said = await client.run_call(session, sandbox, f"full-{nonce}", "Bash", {"command": f"echo {nonce}"})
+                ran, why = said.stdout, f"{said.outcome.kind}, {said.outcome.detail}"
+            except OpenSafeError as error:
+                why = error.message
+            recorded = any(f'"call_id":"full-{nonce}"'.encode() in line for line in daemon.lines())
     return Run(
         began=nonce.encode() in before.stdout,
         finished=True,
@@ -46,10 +45,16 @@ async def runs_unrecorded(_: Ground, kind: Kind) -> Run:
     )
 
 
-def _fill(path: pathlib.Path) -> None:
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(_CHUNK))
+@contextlib.contextmanager
+def _filled(path: pathlib.Path) -> Iterator[None]:
+    """A file that takes all that the disk has left, meanwhile: a daemon that ends has something to write."""
+    try:
+        with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(_CHUNK))
+        yield
+    finally:
+        path.unlink()
 
 
 async def _until_full(client: Client, session: str) -> str:

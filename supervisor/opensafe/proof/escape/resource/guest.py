@@ -183,12 +183,16 @@ async def _watched(group: Group, program: Coroutine[Any, Any, _Said], *places: p
     before = counts = group.counts()
     inodes = names_below(*places) + group.unnamed()
     running = asyncio.create_task(program)
-    while not running.done():
-        await asyncio.wait((running,), timeout=_SAMPLE_S)
-        with contextlib.suppress(OSError):
-            counts = group.counts()
-            samples.append((loop.time(), counts.cpu_s))
-    said = await running
+    try:
+        while not running.done():
+            await asyncio.wait((running,), timeout=_SAMPLE_S)
+            with contextlib.suppress(OSError):
+                counts = group.counts()
+                samples.append((loop.time(), counts.cpu_s))
+        said = await running
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
     return said, Seen(
         tasks=counts.tasks,
         refused_tasks=counts.refused_tasks,
