@@ -3,8 +3,8 @@
 import pytest
 
 from opensafe.proof import mutants
-from opensafe.proof.escape import boundaries
-from opensafe.proof.escape.control import judged, lag, wire
+from opensafe.proof.escape import boundaries, wire
+from opensafe.proof.escape.control import judged, lag
 from opensafe.proof.escape.control import mutants as planted
 from opensafe.proof.escape.probe import Boundary, Verdict
 from opensafe.proof.escape.report import summary

@@ -4,8 +4,9 @@ import pytest
 
 from opensafe._proto.v1 import session_pb2
 from opensafe.proof import mutants
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.probe import Run
-from opensafe.proof.escape.resource import guest_rows, peer, requests, weak
+from opensafe.proof.escape.resource import guest_rows, peer, weak
 from opensafe.proof.escape.resource.counters import Group
 from opensafe.proof.escape.resource.daemon_rows import against
 from opensafe.proof.escape.resource.daemons import Kind
@@ -104,7 +105,7 @@ def test_a_neighbour_s_longest_wait_counts_from_the_beginning_to_now():
 
 def test_a_message_made_by_hand_is_the_same_on_the_wire():
     made = session_pb2.CreateSessionRequest(agent="a" * 300, conversation_id="c").SerializeToString()
-    assert requests.field(1, b"a" * 300) + requests.field(2, b"c") == made
+    assert wire.message(f1="a" * 300, f2="c") == made
 
 
 def test_a_kernel_that_does_not_count_is_an_error(tmp_path):

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
-from . import wire
 from .ground import SHIPPED, Yard
 from .row import row
 from .site import Site, nonce

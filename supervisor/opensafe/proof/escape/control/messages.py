@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pool
 
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
-from . import wire
 from .ground import SHIPPED, Yard
 from .row import row
 from .site import STRANGE, Site

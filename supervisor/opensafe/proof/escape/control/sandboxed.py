@@ -11,13 +11,13 @@ from typing import Final
 
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.cell import Cell
 from opensafe.proof.escape.host import BELOW, Canary
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.escape.weakening import AS_SHIPPED, Bind, Weakening
 
-from . import wire
 from .ground import Yard
 from .row import row
 from .site import Site, nonce

@@ -11,10 +11,9 @@ from typing import Any, Final, Self
 
 from opensafe.client import Client
 from opensafe.proof import private
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.ground import daemon
 from opensafe.proof.signed import SignedBundles
-
-from . import wire
 
 #: Whose group the strangers are in, or are not.
 AGENT: Final = ("agent", "users")

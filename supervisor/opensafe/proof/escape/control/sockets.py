@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
-from . import wire
 from .ground import SHIPPED, Yard
 from .row import row
 from .site import AGENT, NEIGHBOUR, Site, nonce

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from . import wire
+from opensafe.proof.escape import wire
 
 #: Nobody's user and group, by number (what the kernel shows for an owner that it can't name).
 NOBODY: Final = 65534

@@ -6,16 +6,18 @@ from typing import Any, Final
 
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
-from . import wire
 from .ground import SHIPPED, Yard
 from .row import row
-from .site import NEIGHBOUR, nonce
+from .site import AGENT, NEIGHBOUR, nonce
 
 _FILE: Final = "/workspace/note"
 _CALL: Final = "call-1"
+#: Headers that say who is asking.
+_CLAIM: Final = (("principal", AGENT[0]), ("authorization", AGENT[0]))
 #: Why something was not done, where nobody said no.
 _FAILED: Final = frozenset(("INTERNAL", "UNAVAILABLE"))
 
@@ -74,9 +76,8 @@ async def _attack(yard: Yard, on: str = SHIPPED) -> Run:
         )
         await thief.close_session(own)
         got += (await _tried({"Exec in a closed session": lambda: _mine(thief, own, sandbox)}, word, sandbox))[0]
-        claimed = await wire.ask(
-            site.socket(NEIGHBOUR[0]), f"{wire.EXEC}GetCall", wire.message(f1=session, f2=_CALL), claim="agent"
-        )
+        get = wire.message(f1=session, f2=_CALL)
+        claimed = await wire.ask(site.socket(NEIGHBOUR[0]), f"{wire.EXEC}GetCall", get, metadata=_CLAIM)
         got += ["GetCall with a claim"] if claimed.code == "OK" else []
         recorded = site.records()[before:]
         still = site.records("session", session_id=session, state="closed") == []

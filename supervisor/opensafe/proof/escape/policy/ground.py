@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Self
 
-import grpc
 import msgspec
 
 from opensafe.client import CallResult, Client
 from opensafe.errors import FileError, OpenSafeError
 from opensafe.proof import private
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.ground import daemon
 from opensafe.proof.mutants import planted
 from opensafe.proof.private import PrivateDaemon
@@ -31,6 +31,7 @@ from .weak import DAEMONS
 
 #: How long a parked call waits where its expiry is tried, seconds.
 BRIEF_S: Final = 1
+_CALL_S: Final = 60.0
 _ROLES: Final = {"default": ("developer",), "other": ("developer",), "reviewer": ("reviewer",)}
 _MORE: Final = """
 [caps]
@@ -77,15 +78,10 @@ class Post:
 
     async def wire(self, message: bytes) -> None:
         """Send the bytes of an ExecRequest, whatever they are, and hear the call to its end. Raises OpenSafeError."""
-        async with grpc.aio.insecure_channel(f"unix:{self.daemon.socket_of('default')}") as channel:
-            ask: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
-                "/opensafe.v1.ExecService/Exec", request_serializer=bytes
-            )
-            try:
-                async for _ in ask(iter([message])):
-                    pass
-            except grpc.aio.AioRpcError as error:
-                raise OpenSafeError(f"{error.code().name}: {error.details()}") from error
+        async with wire.Channel(self.daemon.socket_of("default")) as channel:
+            reply = await channel.ask(f"{wire.EXEC}Exec", message, within_s=_CALL_S)
+        if reply.code != "OK":
+            raise OpenSafeError(f"{reply.code}: {reply.details}")
 
     def records(self, session: str) -> list[dict[str, Any]]:
         """What stands of a session in the audit log, read from the disk."""
@@ -162,8 +158,8 @@ class Box:
     def _message(self, shot: Shot, call_id: str) -> bytes:
         """ExecRequest.start with the first five fields of StartCall, all of them texts, and the shot's tail."""
         text = shot.text.encode(errors="surrogateescape") or msgspec.json.encode(shot.arguments)
-        fields = (self.session.encode(), self.sandbox.encode(), call_id.encode(), shot.tool.encode(), text)
-        return _field(1, b"".join(_field(number, data) for number, data in enumerate(fields, 1)) + shot.tail)
+        start = wire.message(f1=self.session, f2=self.sandbox, f3=call_id, f4=shot.tool, f5=text)
+        return wire.message(f1=start + shot.tail)
 
     async def names(self) -> frozenset[str]:
         """The names in the workspace."""
@@ -210,14 +206,6 @@ class Ground:
             role: await self._stack.enter_async_context(Client.connect(begun.socket_of(role))) for role in _ROLES
         }
         return Post(begun, clients)
-
-
-def _field(number: int, data: bytes) -> bytes:
-    """A field of protobuf that has a length: its tag, the length as a varint, and the bytes."""
-    head, size = bytes([number << 3 | 2]), len(data)
-    while size > 0x7F:
-        head, size = head + bytes([size & 0x7F | 0x80]), size >> 7
-    return head + bytes([size]) + data
 
 
 @contextlib.asynccontextmanager

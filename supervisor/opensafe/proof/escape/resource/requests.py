@@ -4,11 +4,11 @@ import secrets
 from collections.abc import Iterator
 from typing import Final
 
-import grpc
 import msgspec
 
 from opensafe.errors import OpenSafeError
 from opensafe.policy.watchdog import PATIENCE
+from opensafe.proof.escape import wire
 from opensafe.proof.escape.probe import Run
 
 from . import counters
@@ -20,14 +20,12 @@ _MIB: Final = 1 << 20
 _RESIDENT: Final = 96 * _MIB
 _HUGE: Final = 64 * _MIB
 _REFUSED: Final = "RESOURCE_EXHAUSTED"
-_DEADLINE_S: Final = 20.0
 #: Names in one command, each of which policy judges; and how long it may ever take (policy/watchdog.py).
 _HOSTS: Final = 1000
 _LONGEST_MS: Final = 50 * PATIENCE * 2
-_CREATE_SESSION: Final = "/opensafe.v1.SessionService/CreateSession"
-_CREATE_SANDBOX: Final = "/opensafe.v1.SandboxService/CreateSandbox"
-_DECIDE: Final = "/opensafe.v1.PolicyService/Decide"
-_UNBOUND: Final = [("grpc.max_send_message_length", -1), ("grpc.max_metadata_size", 64 * _MIB)]
+_CREATE_SESSION: Final = f"{wire.SESSIONS}CreateSession"
+_CREATE_SANDBOX: Final = f"{wire.SANDBOXES}CreateSandbox"
+_DECIDE: Final = f"{wire.POLICY}Decide"
 
 
 async def messages(ground: Ground, kind: Kind) -> Run:
@@ -38,9 +36,10 @@ async def messages(ground: Ground, kind: Kind) -> Run:
         session = await client.create_session("huge")
         front = daemon.front
         resident = counters.begin_peak(front)
-        async with grpc.aio.insecure_channel(f"unix:{daemon.socket_of('default')}", options=_UNBOUND) as channel:
-            for message in _hostile(session.encode()):
-                answers[message.name] = await _send(channel, message)
+        async with wire.Channel(daemon.socket_of("default")) as channel:
+            for message in _hostile(session):
+                answered = await channel.ask(message.method, message.content, metadata=message.metadata)
+                answers[message.name] = answered.code
                 if message.too_large and answers[message.name] != _REFUSED:
                     answers[message.name] += " (!)"
         grown = counters.peak(front) - resident
@@ -93,15 +92,6 @@ async def slow(ground: Ground, kind: Kind) -> Run:
     )
 
 
-async def _send(channel: grpc.aio.Channel, message: "_Message") -> str:
-    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(message.method)
-    try:
-        await call(message.content, metadata=message.metadata, timeout=_DEADLINE_S)
-    except grpc.aio.AioRpcError as error:
-        return str(error.code().name)
-    return "OK"
-
-
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
     """too_large: it must be refused for its size, by that name."""
 
@@ -112,34 +102,19 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     too_large: bool = True
 
 
-def _hostile(session: bytes) -> Iterator[_Message]:
+def _hostile(session: str) -> Iterator[_Message]:
     """A nested JSON value has its own limit, and so has what a map may hold that fits into a message."""
     labels = b"".join(b"\x22\x0c\x0a\x07k%06d\x12\x01v" % number for number in range(1_000_000))
     header = tuple((f"x-{number}", "v" * 1000) for number in range(64))
     deep = b'{"command":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     long = b'{"command":"' + b"a" * (4 * _MIB) + b'"}'
-    yield _Message(name="one huge field", method=_CREATE_SESSION, content=field(1, b"a" * _HUGE))
+    yield _Message(name="one huge field", method=_CREATE_SESSION, content=wire.message(f1=b"a" * _HUGE))
     yield _Message(name="metadata", method=_CREATE_SESSION, content=b"", metadata=header)
-    yield _Message(name="a map of a million keys", method=_CREATE_SANDBOX, content=field(1, session) + labels)
+    yield _Message(name="a map of a million keys", method=_CREATE_SANDBOX, content=wire.message(f1=session) + labels)
     few = labels[: 14 * 200_000]
-    yield _Message(name="one of fewer", method=_CREATE_SANDBOX, content=field(1, session) + few, too_large=False)
+    yield _Message(name="one of fewer", method=_CREATE_SANDBOX, content=wire.message(f1=session) + few, too_large=False)
     yield _Message(
         name="groups in groups", method=_CREATE_SESSION, content=b"\x0b" * 20_000 + b"\x0c" * 20_000, too_large=False
     )
     for name, arguments in (("deep arguments", deep), ("long arguments", long)):
-        content = field(1, session) + field(2, b"Bash") + field(3, arguments)
-        yield _Message(name=name, method=_DECIDE, content=content)
-
-
-def field(number: int, content: bytes) -> bytes:
-    """A length-delimited field (protobuf encoding)."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+        yield _Message(name=name, method=_DECIDE, content=wire.message(f1=session, f2="Bash", f3=arguments))

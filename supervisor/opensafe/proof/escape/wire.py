@@ -6,6 +6,7 @@ a varint (type 0) or a length and so many bytes (type 2).
 
 import pathlib
 import urllib.parse
+from collections.abc import Sequence
 from typing import Any, Final, Self
 
 import grpc
@@ -17,6 +18,7 @@ _ANSWER_S: Final = 20.0
 _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_send_message_length", -1),
+    ("grpc.max_metadata_size", 64 << 20),
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -26,6 +28,9 @@ SESSIONS: Final = "/opensafe.v1.SessionService/"
 SANDBOXES: Final = "/opensafe.v1.SandboxService/"
 HEALTH: Final = "/grpc.health.v1.Health/Check"
 EXEC: Final = "/opensafe.v1.ExecService/"
+POLICY: Final = "/opensafe.v1.PolicyService/"
+
+Metadata = Sequence[tuple[str, str]]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -88,12 +93,10 @@ class Channel:
     async def __aexit__(self, *_: object) -> None:
         await self._channel.close()
 
-    async def ask(self, method: str, *sent: bytes, within_s: float = _ANSWER_S, claim: str = "") -> Reply:
-        """Send messages to a method and take what it answers. A failure is the reply's code. claim: a header that says
-        who is asking.
-        """
+    async def ask(self, method: str, *sent: bytes, within_s: float = _ANSWER_S, metadata: Metadata = ()) -> Reply:
+        """Send messages to a method and take what it answers. A failure is the reply's code."""
         begin: Any = self._channel.stream_stream(method)
-        stream = begin(iter(sent), timeout=within_s, metadata=(("principal", claim), ("authorization", claim)))
+        stream = begin(iter(sent), timeout=within_s, metadata=tuple(metadata))
         messages: list[bytes] = []
         try:
             while (one := await stream.read()) is not grpc.aio.EOF:
@@ -104,10 +107,10 @@ class Channel:
         return Reply(code.name, details or "", tuple(messages))
 
 
-async def ask(socket: pathlib.Path, method: str, *sent: bytes, claim: str = "") -> Reply:
+async def ask(socket: pathlib.Path, method: str, *sent: bytes, metadata: Metadata = ()) -> Reply:
     """As Channel.ask, over a connection of its own."""
     async with Channel(socket) as channel:
-        return await channel.ask(method, *sent, claim=claim)
+        return await channel.ask(method, *sent, metadata=metadata)
 
 
 def request(method: str, payload: bytes) -> bytes:
