@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
-from opensafe.client import CallResult, Client
-from opensafe.errors import DriverError
+from opensafe.client import CallResult, Client, SandboxSize
+from opensafe.errors import DriverError, OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from opensafe.policy.manifest import CONFIG
@@ -46,6 +46,8 @@ READY: Final = "ready"
 _CALL_S: Final = 60.0
 _PROGRAM: Final = "/workspace/probe.py"
 _OPENED_BLOCKS: Final = 10_000
+_AGENT: Final = "escape"
+_SIZE: Final = SandboxSize()
 _ROLES: Final[Mapping[str, Sequence[str]]] = {"default": ("developer",)}
 _PYTHON: Final = "/usr/bin/python3"
 _Kept = TypeVar("_Kept")
@@ -165,11 +167,27 @@ def _settle(of: private.PrivateDaemon) -> None:
 @contextlib.asynccontextmanager
 async def sandboxed(of: private.PrivateDaemon) -> AsyncIterator[tuple[Client, str, str]]:
     """A client, a session, and a sandbox in it that is gone afterwards."""
-    async with Client.connect(of.socket_of("default")) as client:
-        session = await client.create_session("escape")
-        try:
-            yield client, session, (await client.create_sandbox(session, TEMPLATE)).sandbox_id
-        finally:
+    async with Client.connect(of.socket_of("default")) as client, boxed(client) as (session, sandbox):
+        yield client, session, sandbox
+
+
+@contextlib.asynccontextmanager
+async def boxed(
+    client: Client, agent: str = _AGENT, *, size: SandboxSize = _SIZE, closes: bool = True
+) -> AsyncIterator[tuple[str, str]]:
+    """A session and a sandbox in it, both gone afterwards. closes: as `opened` has it."""
+    async with opened(client, agent, closes=closes) as session:
+        yield session, (await client.create_sandbox(session, TEMPLATE, size)).sandbox_id
+
+
+@contextlib.asynccontextmanager
+async def opened(client: Client, agent: str = _AGENT, *, closes: bool = True) -> AsyncIterator[str]:
+    """A session, gone afterwards with all that is in it. closes: that is sure, whatever is tried meanwhile."""
+    session = await client.create_session(agent)
+    try:
+        yield session
+    finally:
+        with contextlib.nullcontext() if closes else contextlib.suppress(OpenSafeError):
             await client.close_session(session)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from opensafe.errors import OpenSafeError
 from opensafe.policy import archive, keys
 from opensafe.policy.manifest import ALLOWED, SIGNATURE, WASM
+from opensafe.proof.escape.ground import boxed
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.private import DaemonFailedError
@@ -71,9 +72,7 @@ async def _unloadable(yard: Yard, on: str = SHIPPED) -> Run:
     """A reload that fails, and what is judged after it; and a start without any policy that can be loaded."""
     site = await yard.site(on)
     word = nonce()
-    async with site.turn, site.client() as client:
-        session = await client.create_session(word)
-        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+    async with site.turn, site.client() as client, boxed(client, word, closes=False) as (session, sandbox):
         good = _members(site.bundles.next({})[0])
         broken = site.bundles.next({WASM: good[WASM][: len(good[WASM]) // 2]})[0]
         contents = (b"", b"no archive", archive.pack({**good, WASM: b""}), broken)
@@ -81,8 +80,6 @@ async def _unloadable(yard: Yard, on: str = SHIPPED) -> Run:
         judged = await client.decide(session, "Bash", _BLOCKED)
         with contextlib.suppress(OpenSafeError):
             await client.run_call(session, sandbox, word, "Bash", _BLOCKED)
-        with contextlib.suppress(OpenSafeError):
-            await client.close_session(session)
     activated = site.records("bundle", state="activated")[-1]["revision"]
     asked, called = site.records("decision", decision_id=judged.decision_id), site.records("decision", call_id=word)
     found = []

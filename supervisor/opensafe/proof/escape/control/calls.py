@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
+from opensafe.proof.escape.ground import boxed
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
@@ -48,16 +49,12 @@ async def _injected(yard: Yard, on: str = SHIPPED) -> Run:
     """Texts in arguments and in every name that a client chooses; then the log is read line by line."""
     site = await yard.site(on)
     word, sent = nonce(), {"tagged", "tool"}
-    async with site.client() as client:
-        session = await client.create_session(word)
-        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+    async with site.client() as client, boxed(client, word, closes=False) as (session, sandbox):
         for number, (tool, arguments) in enumerate(_calls(word)):
             sent.add(f"call-{number}")
             with contextlib.suppress(OpenSafeError):
                 await client.run_call(session, sandbox, f"call-{number}", tool, arguments)
         await _named(client, session, sandbox, word)
-        with contextlib.suppress(OpenSafeError):
-            await client.close_session(session)
     log = site.log()
     found = []
     if forged := site.records("decision", call_id=word):

@@ -9,6 +9,7 @@ from typing import Any, Final
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof.escape import wire
+from opensafe.proof.escape.ground import boxed, opened
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
@@ -67,9 +68,12 @@ def _names(session: str) -> Iterator[tuple[str, bytes]]:
 async def _spec(yard: Yard, on: str = SHIPPED) -> Run:
     """Each request's specification, where it got one, beside that of a plain request."""
     site = await yard.site(on)
-    async with site.client() as client, wire.Channel(site.socket()) as channel:
-        session = await client.create_session(nonce())
-        golden = _plain(site, (await client.create_sandbox(session)).sandbox.sandbox_id)
+    async with (
+        site.client() as client,
+        wire.Channel(site.socket()) as channel,
+        boxed(client, nonce()) as (session, plain),
+    ):
+        golden = _plain(site, plain)
         found, codes = [], dict[str, int]()
         for what, sent in (*_requests(session, _WANTED), *_names(session)):
             reply = await channel.ask(f"{wire.SANDBOXES}CreateSandbox", sent)
@@ -82,7 +86,6 @@ async def _spec(yard: Yard, on: str = SHIPPED) -> Run:
                 found.append(f"{what}: the specification's {', '.join(sorted(changed))} differ")
             await client.delete_sandbox(sandbox)
         beside = await _beside(site, client, session)
-        await client.close_session(session)
     return Run(
         began=True,
         finished=codes.get("OK", 0) > 0,
@@ -119,13 +122,15 @@ async def _hooks(yard: Yard, on: str = SHIPPED) -> Run:
     marker = site.run / nonce()
     hooks = {kind: [{"path": "/usr/bin/touch", "args": ["touch", f"{marker}-{kind.lower()}"]}] for kind in _HOOKS}
     codes = dict[str, int]()
-    async with site.client() as client, wire.Channel(site.socket()) as channel:
-        session = await client.create_session(nonce())
+    async with (
+        site.client() as client,
+        wire.Channel(site.socket()) as channel,
+        opened(client, nonce()) as session,
+    ):
         for kind, hook in hooks.items():
             for _, sent in _requests(session, {"hooks": {kind: hook}}):
                 reply = await channel.ask(f"{wire.SANDBOXES}CreateSandbox", sent)
                 codes[reply.code] = codes.get(reply.code, 0) + 1
-        await client.close_session(session)
     made = sorted(path.name for path in site.run.glob(f"{marker.name}-*"))
     for name in made:
         (site.run / name).unlink()

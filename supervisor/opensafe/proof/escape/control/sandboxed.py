@@ -13,6 +13,7 @@ from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof.escape import wire
 from opensafe.proof.escape.cell import Cell
+from opensafe.proof.escape.ground import boxed
 from opensafe.proof.escape.host import BELOW, Canary
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
@@ -125,12 +126,8 @@ class _Doors:
 
 async def _called(site: Site, program: bytes) -> bytes:
     """Run a program by a call of its own, as policy lets it; what it said."""
-    async with site.client() as client:
-        session = await client.create_session("guest")
-        try:
-            return await _run(client, session, (await client.create_sandbox(session)).sandbox.sandbox_id, program)
-        finally:
-            await client.close_session(session)
+    async with site.client() as client, boxed(client, "guest") as (session, sandbox):
+        return await _run(client, session, sandbox, program)
 
 
 async def _run(client: Client, session: str, sandbox: str, program: bytes) -> bytes:
@@ -206,9 +203,7 @@ async def _over_links(site: Site, watched: Sequence[pathlib.Path], word: str) ->
     """The file API over links that lead to the host's paths. Raises OpenSafeError where there are no links."""
     program = _LINK.format(targets=[str(path.parent) for path in watched], done=_DONE.decode()).encode()
     refused = []
-    async with site.client() as client:
-        session = await client.create_session("links")
-        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+    async with site.client() as client, boxed(client, "links") as (session, sandbox):
         said = await _run(client, session, sandbox, program)
         if _DONE not in said:
             raise OpenSafeError("the links can't be made", value=said[-300:])
@@ -220,7 +215,6 @@ async def _over_links(site: Site, watched: Sequence[pathlib.Path], word: str) ->
                     await files.write(place, word.encode())
                 except OpenSafeError as error:
                     refused.append(f"{place} {error.reason}")
-        await client.close_session(session)
     return "\n".join(("", *refused)).encode()
 
 

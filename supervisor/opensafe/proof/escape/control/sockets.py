@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from opensafe.proof.escape import wire
+from opensafe.proof.escape.ground import boxed, opened
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
@@ -85,15 +86,12 @@ async def _directories(yard: Yard, on: str = SHIPPED) -> Run:
     walks = [Attempt(do="walk", path=str(path), name=word) for path in (site.state, site.run)]
     found = []
     seen = 0
-    async with site.client() as client:
-        session = await client.create_session(word)
-        sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
+    async with site.client() as client, boxed(client, word) as (_, sandbox):
         mounted = _mounted(site, sandbox)
         for gid in (NOBODY, _gid(NEIGHBOUR[1])):
             for answer in await stranger(gid, walks):
                 seen += len(answer.files)
                 found += [f"{path} was read" for path, digest in answer.files.items() if _secret(site, path, digest)]
-        await client.close_session(session)
     for path in (*site.state.rglob(word), *site.run.rglob(word)):
         found.append(f"{path} was made")
         path.unlink()
@@ -134,11 +132,9 @@ async def _unasked(yard: Yard, on: str = SHIPPED) -> Run:
     word = nonce()
     scrape = Attempt(do="http", path=str(site.run / "metrics/metrics.sock"))
     health = Attempt(do="rpc", path=str(site.socket()), method=wire.HEALTH)
-    async with site.client() as client:
-        session = await client.create_session(word)
+    async with site.client() as client, opened(client, word) as session:
         answers = await stranger(NOBODY, (scrape, health))
         root = await stranger(0, (scrape,), uid=0)
-        await client.close_session(session)
     reflected = await wire.ask(site.socket(), _REFLECTION, wire.message(f7=""))
     found = []
     if b"opensafe_" in answers[0].data:

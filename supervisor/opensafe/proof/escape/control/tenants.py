@@ -7,6 +7,7 @@ from typing import Any, Final
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof.escape import wire
+from opensafe.proof.escape.ground import boxed
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
@@ -64,9 +65,11 @@ async def _attack(yard: Yard, on: str = SHIPPED) -> Run:
     """A neighbour with the right ids, and without a session, and in one that has ended."""
     site = await yard.site(on)
     word = nonce()
-    async with site.client() as owner, site.client(NEIGHBOUR[0]) as thief:
-        session = await owner.create_session(word)
-        sandbox = (await owner.create_sandbox(session)).sandbox.sandbox_id
+    async with (
+        site.client() as owner,
+        site.client(NEIGHBOUR[0]) as thief,
+        boxed(owner, word, closes=False) as (session, sandbox),
+    ):
         await owner.files(session, sandbox).write(_FILE, word.encode())
         done = await owner.run_call(session, sandbox, _CALL, "Bash", {"command": f"echo {word}"})
         own = await thief.create_session("thief")
@@ -81,8 +84,6 @@ async def _attack(yard: Yard, on: str = SHIPPED) -> Run:
         got += ["GetCall with a claim"] if claimed.code == "OK" else []
         recorded = site.records()[before:]
         still = site.records("session", session_id=session, state="closed") == []
-        if still:
-            await owner.close_session(session)
     theirs = [one["kind"] for one in recorded if _stolen(one, session, sandbox)]
     found = [*(f"{name} answered" for name in got), *(f"a {kind} of the thief's on record" for kind in theirs)]
     return Run(

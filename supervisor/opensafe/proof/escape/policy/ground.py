@@ -20,7 +20,7 @@ from opensafe.client import CallResult, Client
 from opensafe.errors import FileError, OpenSafeError
 from opensafe.proof import private
 from opensafe.proof.escape import wire
-from opensafe.proof.escape.ground import daemon
+from opensafe.proof.escape.ground import boxed, daemon
 from opensafe.proof.mutants import planted
 from opensafe.proof.private import PrivateDaemon
 from opensafe.proof.signed import SignedBundles
@@ -69,12 +69,8 @@ class Post:
     async def box(self, agent: str, principal: str = "default") -> AsyncIterator["Box"]:
         """A session with a sandbox; closed afterwards, so that nothing of it stays parked."""
         client = self.clients[principal]
-        session = await client.create_session(agent)
-        try:
-            made = await client.create_sandbox(session)
-            yield Box(self, client, session, made.sandbox.sandbox_id)
-        finally:
-            await client.close_session(session)
+        async with boxed(client, agent) as (session, sandbox):
+            yield Box(self, client, session, sandbox)
 
     async def wire(self, message: bytes) -> None:
         """Send the bytes of an ExecRequest, whatever they are, and hear the call to its end. Raises OpenSafeError."""

@@ -11,6 +11,7 @@ import msgspec
 from opensafe.errors import RequestError
 from opensafe.model.description import description_digest
 from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.proof.escape.ground import opened
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 
@@ -67,8 +68,7 @@ async def _ran(daemon: str, ground: Ground, shown: tuple[Shown, ...]) -> list[st
     """Why each of those ran that did, by what the tool noted."""
     post = await ground.post(daemon)
     noted: list[str] = []
-    session = await post.client.create_session("PE-25")
-    try:
+    async with opened(post.client, "PE-25") as session:
         for one in shown:
             key = secrets.token_hex(6)
             try:
@@ -89,8 +89,6 @@ async def _ran(daemon: str, ground: Ground, shown: tuple[Shown, ...]) -> list[st
             record["call_id"] for record in post.records(session)
             if record["kind"] == "decision" and record["result"]["action"] == "allow"
         ]  # fmt: skip
-    finally:
-        await post.client.close_session(session)
     if len(allowed) != len(noted):
         noted.append(f"{len(allowed)} are allowed on record, and {len(noted)} ran")
     return noted

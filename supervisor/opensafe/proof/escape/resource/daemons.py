@@ -10,7 +10,7 @@ import msgspec
 
 from opensafe.client import Client, SandboxSize
 from opensafe.proof import mutants, private
-from opensafe.proof.escape.ground import begun
+from opensafe.proof.escape.ground import begun, boxed
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Cgroup, Hierarchies
@@ -89,12 +89,8 @@ class Daemon(private.PrivateDaemon):
     @contextlib.asynccontextmanager
     async def sandbox(self, size: SandboxSize = _SMALL) -> AsyncIterator[tuple[Client, str, str]]:
         """A client, a session and a sandbox of its own; gone afterwards, whatever still runs in it."""
-        async with self.client() as client:
-            session = await client.create_session("resource")
-            try:
-                yield client, session, (await client.create_sandbox(session, size=size)).sandbox_id
-            finally:
-                await client.close_session(session)
+        async with self.client() as client, boxed(client, "resource", size=size) as (session, sandbox):
+            yield client, session, sandbox
 
     @property
     def front(self) -> int:

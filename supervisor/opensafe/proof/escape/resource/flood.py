@@ -11,6 +11,7 @@ from opensafe.client import Ended as EndedEvent
 from opensafe.errors import OpenSafeError
 from opensafe.model.outcome import OutcomeKind
 from opensafe.model.sandbox import Terminal
+from opensafe.proof.escape.ground import opened
 from opensafe.proof.escape.probe import Run
 
 from .daemons import CALLS, FLOODER, SANDBOXES, SESSIONS, Daemon, Kind
@@ -57,34 +58,28 @@ async def sessions(ground: Ground, kind: Kind) -> Run:
     """RS-20: sessions of one principal, as the audit log has them."""
     daemon = await ground.daemon(kind)
     made: list[str] = []
-    async with daemon.client(FLOODER) as client:
+    async with daemon.client(FLOODER) as client, contextlib.AsyncExitStack() as held:
 
         async def make(_: int) -> str:
-            made.append(await client.create_session("flood"))
+            made.append(await held.enter_async_context(opened(client, "flood")))
             return ""
 
         refused = await _until_refused(make, SESSIONS)
-        opened = [one["session_id"] for one in daemon.records("session") if one["state"] == "open"]
-        for session in made:
-            await client.close_session(session)
-    return _counted("sessions", len(set(opened) & set(made)), SESSIONS, refused)
+        recorded = {one["session_id"] for one in daemon.records("session") if one["state"] == "open"}
+    return _counted("sessions", len(recorded & set(made)), SESSIONS, refused)
 
 
 async def sandboxes(ground: Ground, kind: Kind) -> Run:
     """RS-20: sandboxes, as the host's groups have them."""
     daemon = await ground.daemon(kind)
-    async with daemon.client() as client:
-        session = await client.create_session("flood")
-        try:
+    async with daemon.client() as client, opened(client, "flood") as session:
 
-            async def make(_: int) -> str:
-                await client.create_sandbox(session, size=_TINY)
-                return ""
+        async def make(_: int) -> str:
+            await client.create_sandbox(session, size=_TINY)
+            return ""
 
-            refused = await _until_refused(make, SANDBOXES)
-            count = daemon.sandboxes()
-        finally:
-            await client.close_session(session)
+        refused = await _until_refused(make, SANDBOXES)
+        count = daemon.sandboxes()
     return _counted("sandboxes", count, SANDBOXES, refused)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from opensafe.errors import OpenSafeError
 from opensafe.policy.watchdog import PATIENCE
 from opensafe.proof.escape import wire
+from opensafe.proof.escape.ground import opened
 from opensafe.proof.escape.probe import Run
 
 from . import counters
@@ -32,8 +33,7 @@ async def messages(ground: Ground, kind: Kind) -> Run:
     """RS-17: messages as bytes, since no client of ours would make them."""
     daemon = await ground.daemon(kind)
     answers: dict[str, str] = {}
-    async with ground.memory, daemon.client() as client:
-        session = await client.create_session("huge")
+    async with ground.memory, daemon.client() as client, opened(client, "huge") as session:
         front = daemon.front
         resident = counters.begin_peak(front)
         async with wire.Channel(daemon.socket_of("default")) as channel:
@@ -43,7 +43,6 @@ async def messages(ground: Ground, kind: Kind) -> Run:
                 if message.too_large and answers[message.name] != _REFUSED:
                     answers[message.name] += " (!)"
         grown = counters.peak(front) - resident
-        await client.close_session(session)
     taken = [f"{name}: {answer}" for name, answer in answers.items() if answer.endswith("(!)")]
     found = [
         *([f"{grown >> 20} MiB resident more"] if grown > _RESIDENT else []),
