@@ -13,9 +13,12 @@ import secrets
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 #: Where canaries are planted: a directory that hosts and images have, so that a mount can show it in its own place.
 BELOW: Final = pathlib.Path("/srv")
@@ -205,7 +208,7 @@ async def command(*argv: str, ended: bool = False) -> str:
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
     )
-    stdout, stderr = await process.communicate()
+    stdout, stderr = await _communicated(process)
     if process.returncode and not ended:
         raise OSError(process.returncode, f"{' '.join(argv)}: {stderr.decode().strip()}")
     return (stdout + stderr).decode() if ended else stdout.decode()
@@ -216,7 +219,7 @@ async def bare(
 ) -> bytes:
     """What a Python program writes on the host, where nothing is in its way but what `prefix`, as of unshare, makes.
 
-    Raises TimeoutError; it is killed then.
+    Raises TimeoutError.
     """
     process = await asyncio.create_subprocess_exec(
         *prefix,
@@ -228,11 +231,46 @@ async def bare(
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} if env is None else dict(env),
         start_new_session=True,
     )
-    try:
-        async with asyncio.timeout(deadline_s):
-            stdout, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise
+    async with asyncio.timeout(deadline_s):
+        stdout, _ = await _communicated(process)
     return stdout
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a child ended, and what it wrote."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+    def require(self, who: str) -> bytes:
+        """The standard output of one that has to succeed. Raises OSError."""
+        if self.status:
+            raise OSError(f"{who} ended with {self.status}: {self.stderr[-300:].decode(errors='replace')}")
+        return self.stdout
+
+
+async def python(
+    *words: str, stdin: bytes = b"", source: pathlib.Path | None = None, env: Mapping[str, str] | None = None
+) -> Ended:
+    """Run this interpreter. source: of the package, where that is not this one (mutants.py). env: beside ours."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *words),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {}), **({"PYTHONPATH": str(source)} if source else {})},
+    )
+    stdout, stderr = await _communicated(process, stdin)
+    return Ended(process.returncode or 0, stdout, stderr)
+
+
+async def _communicated(process: asyncio.subprocess.Process, stdin: bytes | None = None) -> tuple[bytes, bytes]:
+    """What a child writes until its end. It is killed where nobody waits for that any more."""
+    try:
+        return await process.communicate(stdin)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import os
 import pathlib
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from opensafe.proof.escape import host
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import PACKAGE, Mutant
@@ -33,25 +32,6 @@ _PLACE: Final = Mutant(
 )
 
 
-async def _python(source: pathlib.Path, *words: str) -> tuple[int, bytes]:
-    """Exit status and standard output of the package in `source`."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *words),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(source)},
-    )
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            stdout, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-    return process.returncode or 0, stdout
-
-
 class _Told(msgspec.Struct, frozen=True):
     """What a run of the suite reported of itself."""
 
@@ -66,11 +46,13 @@ class _Told(msgspec.Struct, frozen=True):
 
 async def _told(source: pathlib.Path, what: str, *words: str) -> _Told:
     """Of the package in `source`. Raises OSError where there is no report: a child that fails proves nothing."""
-    status, stdout = await _python(source, *_RUN, *words)
+    async with asyncio.timeout(_PATIENCE_S):
+        ended = await host.python(*_RUN, *words, source=source)
     try:
-        return _Told(what, status, json.loads(stdout)["summary"])
+        return _Told(what, ended.status, json.loads(ended.stdout)["summary"])
     except ValueError as error:
-        raise OSError(f"{what}: exit status {status}, and no report") from error
+        why = ended.stderr[-300:].decode(errors="replace")
+        raise OSError(f"{what}: exit status {ended.status}, and no report: {why}") from error
 
 
 async def _attack(yard: Yard, mutants: Sequence[Mutant] = ()) -> Run:
@@ -79,16 +61,15 @@ async def _attack(yard: Yard, mutants: Sequence[Mutant] = ()) -> Run:
     empty = await yard.source((_PLACE, *SUITE["empty"], *mutants))
     judged = await yard.source(mutants)
     one, two = await _told(weak, "every weakness on", *_FEW), await _told(empty, "no probe")
-    status, lines = await _python(judged, *_JUDGED)
-    green = lines.decode(errors="replace").splitlines()
+    asked = await host.python(*_JUDGED, source=judged)
+    green = asked.require("the judging").decode(errors="replace").splitlines()
     found = [str(run) for run in (one, two) if run.status == 0 or run.summary["ok"]] + green[:2]
     seen = bool(mutants) or one.summary["planned"] == one.summary["breached"] == 1
     return Run(
         began=True,
-        finished=status == 0 and seen,
+        finished=seen,
         found="; ".join(found),
         layer=f"the rules of the report: {one}; {two}; {len(green)} runs that prove nothing are green",
-        fault="" if status == 0 else f"the rules could not be asked: exit status {status}",
     )
 
 

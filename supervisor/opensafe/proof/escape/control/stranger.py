@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.proof.escape import wire
+from opensafe.proof.escape import host, wire
 
 #: Nobody's user and group, by number (what the kernel shows for an owner that it can't name).
 NOBODY: Final = 65534
@@ -57,17 +57,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 async def stranger(gid: int, attempts: Sequence[Attempt], uid: int = NOBODY) -> tuple[Answer, ...]:
     """Run one that is in no other group. Raises OSError where it ended otherwise."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", _MODULE),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
     order = msgspec.json.encode(Order(uid=uid, gid=gid, attempts=tuple(attempts)))
-    stdout, stderr = await process.communicate(order)
-    if process.returncode:
-        raise OSError(f"the stranger ended with {process.returncode}: {stderr[-300:].decode(errors='replace')}")
-    return tuple(msgspec.json.decode(line, type=Answer) for line in stdout.splitlines())
+    ended = await host.python("-m", _MODULE, stdin=order)
+    return tuple(msgspec.json.decode(line, type=Answer) for line in ended.require("the stranger").splitlines())
 
 
 def _try(attempt: Attempt) -> Answer:

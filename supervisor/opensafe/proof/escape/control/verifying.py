@@ -4,8 +4,6 @@ Standard input: cases in JSON. Standard output: what `audit verify` finds in eac
 own, so that the code it runs can be a copy with a check taken out.
 """
 
-import asyncio
-import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ import msgspec
 from opensafe.audit.checkpoints import read_key
 from opensafe.audit.verify import verify_state
 from opensafe.errors import AuditError
+from opensafe.proof.escape import host
 
 _MODULE: Final = "opensafe.proof.escape.control.verifying"
 
@@ -39,17 +38,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 async def verified(cases: Sequence[Case], source: pathlib.Path | None) -> tuple[Verified, ...]:
     """All of them, by the package in `source` or this one. Raises OSError where the verifier itself fails."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", _MODULE),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **({"PYTHONPATH": str(source)} if source else {})},
-    )
-    stdout, stderr = await process.communicate(msgspec.json.encode(list(cases)))
-    if process.returncode:
-        raise OSError(f"the verifier ended with {process.returncode}: {stderr[-300:].decode(errors='replace')}")
-    return tuple(msgspec.json.decode(line, type=Verified) for line in stdout.splitlines())
+    ended = await host.python("-m", _MODULE, stdin=msgspec.json.encode(list(cases)), source=source)
+    return tuple(msgspec.json.decode(line, type=Verified) for line in ended.require("the verifier").splitlines())
 
 
 def _verify(case: Case) -> Verified:

@@ -6,7 +6,6 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
@@ -104,14 +103,7 @@ class Stage:
         if probe.place is Place.PLAIN:
             ended = await self.world.plain([sys.executable, "-I", "-"], program, _CALL_S)
             return Said(ended.stdout, "" if ended.stdout else repr(ended.stderr[-300:]))
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(program)
-            file.flush()
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", file.name, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-            )
-            stdout, _ = await process.communicate()
-        return Said(stdout)
+        return Said((await host.python("-I", "-", stdin=program)).stdout)
 
     async def act(self, action: Action) -> int:
         """Do to the daemon what a probe asks for. When it was done, UTC microseconds. Raises OSError, TimeoutError."""

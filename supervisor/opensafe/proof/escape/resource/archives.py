@@ -1,10 +1,7 @@
 """RS-13: trees that are larger than they look, out of a sandbox onto the host and into one."""
 
-import asyncio
-import os
 import secrets
 import shutil
-import sys
 import tarfile
 from collections.abc import AsyncIterator
 from typing import Final
@@ -12,6 +9,7 @@ from typing import Final
 from opensafe.client import SOCKET_VARIABLE, SandboxSize
 from opensafe.errors import OpenSafeError
 from opensafe.model.files import MAX_TREE_ENTRIES
+from opensafe.proof.escape import host
 from opensafe.proof.escape.probe import Run
 
 from .daemons import Daemon, Kind
@@ -83,18 +81,10 @@ async def upload(ground: Ground, kind: Kind) -> Run:
 
 async def _copied(daemon: Daemon, source: str, target: str) -> str:
     """What `opensafe cp` of the daemon's own package says."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "opensafe.cli", "cp", "-r", f"--size-limit={_TAKEN}", source, target),
-        env={
-            **os.environ,
-            SOCKET_VARIABLE: str(daemon.socket_of("default")),
-            **({"PYTHONPATH": str(daemon.source)} if daemon.source else {}),
-        },
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, said = await process.communicate()
-    return said.decode(errors="replace").strip()[-300:]
+    words = ("-m", "opensafe.cli", "cp", "-r", f"--size-limit={_TAKEN}", source, target)
+    socket = {SOCKET_VARIABLE: str(daemon.socket_of("default"))}
+    ended = await host.python(*words, source=daemon.source, env=socket)
+    return ended.stderr.decode(errors="replace").strip()[-300:]
 
 
 async def _many() -> AsyncIterator[bytes]:
