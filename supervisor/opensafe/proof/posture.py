@@ -5,6 +5,7 @@ fact is a line of text without numbers that differ from one sandbox to the next:
 """
 
 import contextlib
+import errno
 import os
 import pathlib
 import stat
@@ -24,6 +25,8 @@ _INODE: Final = {"unix": 6, "packet": -1, "netlink": -1}
 _INODE_OF_INTERNET: Final = 9
 _ACCESS: Final = {os.O_RDONLY: "ro", os.O_WRONLY: "wo", os.O_RDWR: "rw"}
 _O_PATH: Final = os.O_PATH
+#: Answers of a process that has ended; of a zombie's mounts it is the last.
+_ENDED: Final = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 
 Facts = Mapping[str, str]
 """Each fact, with one thread or process of which it holds."""
@@ -159,7 +162,9 @@ class _Mount:
 def _mounts(place: pathlib.Path) -> list[_Mount]:
     try:
         return [_Mount(line) for line in (place / "mountinfo").read_text().splitlines()]
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError as error:
+        if error.errno not in _ENDED:
+            raise
         return []
 
 

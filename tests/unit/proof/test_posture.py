@@ -1,6 +1,7 @@
 """The posture of processes: facts as sets, and what is read of a process that we made ourselves."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -55,6 +56,16 @@ def test_what_has_ended_is_left_out(what):
         child.wait()
     assert posture.read([child.pid if what == "ended" else 2**22 + 1]) == {}
     assert posture.threads([child.pid]) == 0
+
+
+def test_a_zombie_has_no_mounts_and_what_else_keeps_from_reading_them_is_told(tmp_path):
+    with subprocess.Popen(["true"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert posture._mounts(pathlib.Path(f"/proc/{child.pid}")) == []
+        assert posture.read([child.pid]) == {}
+    (tmp_path / "mountinfo").mkdir()
+    with pytest.raises(IsADirectoryError):
+        posture._mounts(tmp_path)
 
 
 def test_namespaces_are_compared_with_those_of_the_process_named():

@@ -157,7 +157,7 @@ class KernelScene:
 
 @contextlib.asynccontextmanager
 async def looking(look: Callable[[], object]) -> AsyncIterator[None]:
-    """Look at something every 20 ms meanwhile: no event tells of it."""
+    """Look at something every 20 ms meanwhile: no event tells of it. Raises what a look raises."""
 
     async def on() -> None:
         while True:
@@ -169,7 +169,9 @@ async def looking(look: Callable[[], object]) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
 
 
 def _kernel() -> dict[str, str]:
