@@ -52,6 +52,8 @@ _ROLES: Final[Mapping[str, Sequence[str]]] = {"default": ("developer",)}
 _PYTHON: Final = "/usr/bin/python3"
 _Kept = TypeVar("_Kept")
 _POLICY, _FILTER, _USER = "policy", "call filter", "the guest's user"
+#: How a call that was allowed can have tried all it had.
+_TRIED: Final = (OutcomeKind.EXITED, OutcomeKind.SIGNALLED, OutcomeKind.VIOLATION)
 
 
 class Scene(Protocol):
@@ -267,7 +269,10 @@ async def _in_a_file(on: Ground, row: Row) -> Run:
 
 
 def told(result: CallResult) -> Run:
-    """A call that was run through the daemon, before anybody has looked for a breach. It began where it was decided."""
+    """A call that was run through the daemon, before anybody has looked for a breach.
+
+    It began where it was decided, and tried all where it was refused or got to an end of its own.
+    """
     verdict, outcome, output = result.verdict, result.outcome, result.stdout + result.stderr
     if verdict.action is not Action.ALLOW:
         rules = ", ".join(dict.fromkeys(rule.id for rule in verdict.deciding()))
@@ -278,7 +283,7 @@ def told(result: CallResult) -> Run:
         layer = guest.in_words(output) or "nothing there to try it on"
     return Run(
         began=bool(verdict.decision_id),
-        finished=outcome.kind is not OutcomeKind.LOST,
+        finished=verdict.action is not Action.ALLOW or outcome.kind in _TRIED,
         layer=layer,
         hints=tuple(output.decode(errors="replace").splitlines()[:20]),
     )
