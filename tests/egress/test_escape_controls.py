@@ -52,6 +52,7 @@ LIMITED = next(probe for probe in PROBES if probe.limit)
     [
         (PROBE, TRIED, OUT, Verdict.CONTAINED),
         (PROBE, TRIED, TRIED, Verdict.INCONCLUSIVE),
+        (PROBE, TRIED, Run(began=False, finished=True, found="a packet"), Verdict.INCONCLUSIVE),
         (PROBE, OUT, OUT, Verdict.BREACHED),
         (PROBE, OUT, TRIED, Verdict.BREACHED),
         (PROBE, Run(began=False, finished=True), OUT, Verdict.INCONCLUSIVE),
@@ -72,5 +73,11 @@ def test_a_summary_is_good_only_where_all_ran_and_every_control_got_out():
     assert summary(1, [judge(LIMITED, [OUT], OUT)])["ok"]
     assert not summary(2, [good])["ok"]
     assert not summary(0, [])["ok"]
-    for bad in (judge(PROBE, [OUT], OUT), judge(PROBE, [TRIED], TRIED), judge(LIMITED, [OUT], TRIED)):
+    unseen = Run(began=False, finished=True, found="a packet")
+    for bad in (
+        judge(PROBE, [OUT], OUT),
+        judge(PROBE, [TRIED], TRIED),
+        judge(LIMITED, [OUT], TRIED),
+        judge(LIMITED, [OUT], unseen),
+    ):
         assert not summary(1, [bad])["ok"]

@@ -112,7 +112,7 @@ def judge(probe: Probe, runs: Sequence[Run], control: Run) -> Result:
         attacks=probe.attacks,
         benchmark=probe.benchmark,
         verdict=verdict,
-        control_breached=bool(control.found),
+        control_breached=_got_out(control),
         layer="; ".join(_stopped(run) for run in runs if run.layer),
         reason=reason,
         runs=tuple(runs),
@@ -132,9 +132,14 @@ def _verdict(probe: Probe, runs: Sequence[Run], control: Run) -> tuple[Verdict, 
         if run.fault or not (run.began and run.finished):
             why = run.fault or ("it did not get to its end" if run.began else "the host did not see it begin")
             return Verdict.INCONCLUSIVE, _where(run) + why
-    if not control.found:
+    if not _got_out(control):
         return Verdict.INCONCLUSIVE, f"the control did not get out: {control.fault or probe.control}"
     return Verdict.CONTAINED, ""
+
+
+def _got_out(control: Run) -> bool:
+    """What is found where nothing began is something else's doing."""
+    return control.began and bool(control.found)
 
 
 def _where(run: Run) -> str:

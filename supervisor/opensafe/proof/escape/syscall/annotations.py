@@ -61,7 +61,7 @@ async def _labelled(daemon: private.PrivateDaemon) -> Run:
     found += [key for spec in specs for key in _annotations(msgspec.json.decode(spec))]
     held = any(_PREFIX.encode() in spec for spec in specs)
     return Run(
-        began=bool(specs),
+        began=bool(specs or found),
         finished=True,
         found=f"annotations: {', '.join(dict.fromkeys(found))}" if found else "it is told of" if held else "",
         layer=f"the specification: written from what the warden knows; templates of such names: {', '.join(refused)}",
