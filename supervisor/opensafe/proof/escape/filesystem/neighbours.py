@@ -168,9 +168,10 @@ async def _two_sessions(on: Ground) -> Run:
         leave = f"echo {scene.left} > /workspace/{name}; echo {scene.left} > /tmp/{name}; cat /workspace/{name}"
         left = await one.run_call(session, sandbox, "leave", "Bash", {"command": leave})
         look = f"cat /workspace/{name} /tmp/{name}; find / -name '{name}'"
-        run = told(await two.run_call(other, second, "look", "Bash", {"command": look}))
+        looked = await two.run_call(other, second, "look", "Bash", {"command": look})
+        run = told(looked)
         began = run.began and scene.left.encode() in left.stdout
-        return msgspec.structs.replace(run, began=began, found=await scene.found("\n".join(run.hints).encode()))
+        return msgspec.structs.replace(run, began=began, found=await scene.found(looked.stdout + looked.stderr))
 
 
 def _two_cells(weakening: Weakening, *opened: str, root: bool = False) -> Attempt:
