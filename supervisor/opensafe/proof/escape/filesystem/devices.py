@@ -162,7 +162,7 @@ def _in_sight(*, root: bool) -> Attempt:
     """
 
     async def attempt(on: Ground) -> Run:
-        opened = ("policy", "call filter", "what is mounted")
+        opened = ("policy", "call filter", *(("the guest's user",) if root else ()), "what is mounted")
         run = await in_cell(on, _NODES, lambda _: shared(BELOW, str(BELOW)), root=root, opened=opened)
         return msgspec.structs.replace(run, layer="the gofer's mounts: nodev; the sentry's own device instead")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from opensafe.client import Client, Files
-from opensafe.errors import Denied, FileError, OpenSafeError
+from opensafe.errors import Denied, FileError, InvalidArgument, OpenSafeError
 from opensafe.proof import mutants, private
 from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground, daemon, patient, sandboxed
@@ -51,6 +51,8 @@ _WRITES: Final = 60
 #: What says that the policy allowed it and no root was granted for it.
 _NO_ROOT: Final = "no granted root holds"
 _GRANTS: Final = ("read", "write", "list", "files")
+#: How the API says no; whatever else it raises keeps an operation from being tried.
+_REFUSALS: Final = (Denied, FileError, InvalidArgument)
 
 
 _SHIPPED: Final = Place("/workspace", "/dev/shm")  # noqa: S108 - in the guest
@@ -153,7 +155,7 @@ def _operations(of: Callable[[Place], dict[str, Operation]]) -> Callable[[_Stage
             try:
                 replies.append(await operation(stage.files))
                 hints.append(f"{name}: done")
-            except OpenSafeError as error:
+            except _REFUSALS as error:
                 hints.append(f"{name}: {error.reason}")
                 layers[_layer(error)] = None
         return Run(began=True, finished=True, found=stage.found(replies), layer=", ".join(layers), hints=tuple(hints))
@@ -161,7 +163,7 @@ def _operations(of: Callable[[Place], dict[str, Operation]]) -> Callable[[_Stage
     return run
 
 
-def _layer(error: OpenSafeError) -> str:
+def _layer(error: Denied | FileError | InvalidArgument) -> str:
     if isinstance(error, Denied):
         if _NO_ROOT in str(error):
             return f"normalizer: {_NO_ROOT} the path"
@@ -174,16 +176,20 @@ async def _race(stage: _Stage) -> Run:
     flipping = asyncio.create_task(stage.python("flip", _FLIP))
     written, layers = 0, dict[str, None]()
     begun = False
-    while not begun and not flipping.done():
-        begun = any(entry.name == b"begun" for entry in (await stage.files.list(stage.place.root)).entries)
-    for number in range(_WRITES):
-        try:
-            await stage.files.write(f"{stage.place.root}/flip/{stage.nonce}.{number}", b"planted")
-            written += 1
-        except OpenSafeError as error:
-            layers[_layer(error)] = None
-    await stage.files.write(f"{stage.place.root}/stop", b"")
-    said = (await flipping).decode(errors="replace")
+    try:
+        while not begun and not flipping.done():
+            begun = any(entry.name == b"begun" for entry in (await stage.files.list(stage.place.root)).entries)
+        for number in range(_WRITES):
+            try:
+                await stage.files.write(f"{stage.place.root}/flip/{stage.nonce}.{number}", b"planted")
+                written += 1
+            except _REFUSALS as error:
+                layers[_layer(error)] = None
+        await stage.files.write(f"{stage.place.root}/stop", b"")
+        said = (await flipping).decode(errors="replace")
+    finally:
+        flipping.cancel()
+        await asyncio.wait([flipping])
     outside = [name for name in said.split() if name.startswith(f"{stage.nonce}.")]
     return Run(
         began="flipping" in said,
@@ -253,7 +259,8 @@ FILE_API = (
         title="spellings of a path: .., %2e, backslash, NUL, overlong and wide dots, doubled slashes, URL",
         attacks=("T1083",),
         breach="an answer of the API's holds what lies outside the root",
-        control=f"mut {_RAW.id}: the prefix is looked for in the text as it came",
+        control=f"mut {_RAW.id}, {_FROM_THE_TOP.id}: the prefix is looked for in the text as it came, and it is opened"
+        " from the top",
         attempts=_SPELLINGS[0], weak=_SPELLINGS[1],
     ),
     Trial(
@@ -261,7 +268,7 @@ FILE_API = (
         title="a sibling whose name begins as the root's does",
         attacks=("T1083",),
         breach="an answer of the API's holds what lies outside the root",
-        control=f"mut {_PREFIX.id}: startswith without a separator",
+        control=f"mut {_PREFIX.id}, {_FROM_THE_TOP.id}: startswith without a separator, and it is opened from the top",
         attempts=_SIBLINGS[0], weak=_SIBLINGS[1],
     ),
 )  # fmt: skip
