@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.errors import OpenSafeError
+from opensafe.errors import FileError
 from opensafe.proof import mutants
 from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground
@@ -28,6 +28,7 @@ PLAIN: Final = Mutant(
 )
 _ESCAPED: Final = "escaped"
 _IN: Final = "/workspace/in"
+_CANARY, _LOOKED = "as it was", "looked"
 
 
 def _file(name: str, **more: object) -> tarfile.TarInfo:
@@ -130,27 +131,31 @@ async def _plainly(_: Ground) -> Run:
 
 
 async def _in_the_guest(on: Ground) -> Run:
-    """Upload each; what stands outside the directory afterwards is looked for by another program of the guest's."""
+    """Upload each beside a canary; what stands outside of the directories afterwards, and whether a canary has another
+    text or name, is looked for by another program of the guest's.
+    """
+    kinds = _kinds("/workspace")
     async with on.session() as (client, session, sandbox):
         files, hints = client.files(session, sandbox), []
-        await files.write("/workspace/canary", b"as it was")
-        for number, (kind, members) in enumerate(_kinds("/workspace").items()):
+        for number, (kind, members) in enumerate(kinds.items()):
+            await files.write(f"{_IN}/{number}/canary", f"{_CANARY}\n".encode())
             try:
                 left = await files.upload(f"{_IN}/{number}/target", _once(_archive(members)))
                 hints.append(f"{kind}: {', '.join(item.reason for item in left.items) or 'unpacked'}")
-            except OpenSafeError as error:
+            except FileError as error:
                 hints.append(f"{kind}: {error.reason}")
         look = f"find /workspace /tmp -name {_ESCAPED} -not -path '*/target/*'; find {_IN} -type c -o -type p"
-        look += "; cat /workspace/canary; echo; echo looked"
+        look += f"; find {_IN} -name canary -links +1; cat {_IN}/*/canary; echo {_LOOKED}"
         done = await client.run_call(session, sandbox, "look", "Bash", {"command": look})
-        lines = done.stdout.decode().splitlines()
-        return Run(
-            began=True,
-            finished=lines[-1:] == ["looked"],
-            found="" if lines[:-1] == ["as it was"] else f"outside of it: {lines[0]}",
-            layer="file helper: BAD_ARCHIVE; links and devices left out",
-            hints=tuple(hints),
-        )
+    *seen, last = done.stdout.decode(errors="replace").splitlines() or [""]
+    harmed = last == _LOOKED and seen != [_CANARY] * len(kinds)
+    return Run(
+        began=True,
+        finished=last == _LOOKED,
+        found=f"outside of it: {next((line for line in seen if line != _CANARY), 'a canary')}" if harmed else "",
+        layer="file helper: BAD_ARCHIVE; links and devices left out",
+        hints=tuple(hints),
+    )
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:
