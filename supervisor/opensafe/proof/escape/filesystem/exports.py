@@ -120,11 +120,12 @@ exit 0
 """
 
 
-async def _looked_at(canary: host.Canary, tree: pathlib.Path, layer: str) -> Run:
+async def _looked_at(canary: host.Canary, tree: pathlib.Path, said: bytes, layer: str) -> Run:
+    """said: by the program that planted it all, which says so at its end."""
     await host.command("sh", "-c", _LOOK_AT_IT.format(tree=tree))
     there, ran = _names(tree), [name for name in _names(canary.directory) if name != canary.file.name]
     return Run(
-        began="file.txt" in there,
+        began=said.endswith(b"planted\n") and "file.txt" in there,
         finished=True,
         found=canary.changed() or _for_an_editor(tree),
         layer=layer,
@@ -156,18 +157,17 @@ async def _exported(on: Ground) -> Run:
             done = await client.run_call(session, sandbox, "plant", "Bash", {"command": "python3 /workspace/plant.py"})
             tree = pathlib.Path(made, "tree")
             copied = await fetch_tree(files, _TREE, str(tree), with_auto_run=False)
-            run = await _looked_at(canary, tree, f"client: {copied.left.count} names left out")
-            return msgspec.structs.replace(run, began=run.began and b"planted" in done.stdout)
+            return await _looked_at(canary, tree, done.stdout, f"client: {copied.left.count} names left out")
 
 
 async def _unpacked(source: pathlib.Path | None) -> Run:
     with host.Canary.planted() as canary, tempfile.TemporaryDirectory() as made:
         before, tree = pathlib.Path(made, "before"), pathlib.Path(made, "target")
-        await host.bare(_planting(canary, str(before)), env={"PATH": os.environ["PATH"], "HOME": made})
+        planted = await host.bare(_planting(canary, str(before)), env={"PATH": os.environ["PATH"], "HOME": made})
         with tarfile.open(f"{made}/tar", "w") as tar:
             tar.add(before, ".")
         said = await host.command(*unpacking(source, pathlib.Path(made)))
-        return await _looked_at(canary, tree, f"client: {said.count('auto-run')} names left out")
+        return await _looked_at(canary, tree, planted, f"client: {said.count('auto-run')} names left out")
 
 
 async def _peeled(_: Ground) -> Run:
