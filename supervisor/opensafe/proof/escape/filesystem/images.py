@@ -23,7 +23,6 @@ from .scenes import image_root, spare_root
 _FILE: Final = "warden/sandbox/image.py"
 MUTANTS: Final = (
     Mutant(id="image-link", file=_FILE, old="path.lstat().st_mode", new="path.stat().st_mode"),
-    Mutant(id="image-host-root", file=_FILE, old='if os.path.samefile(rootfs, "/"):', new="if not rootfs:"),
     Mutant(
         id="image-another-tree",
         file=_FILE,
@@ -57,7 +56,8 @@ async def _image(target: pathlib.Path, how: str) -> AsyncIterator[pathlib.Path]:
                 await host.command("umount", f"{place}/rootfs")
 
 
-async def _started(target: pathlib.Path, how: str, source: pathlib.Path | None) -> Run:
+async def _started(target: pathlib.Path, how: str, source: pathlib.Path | None, why: str = "") -> Run:
+    """why: what it is refused for, in the warden's words; that it is refused for anything else says nothing."""
     with host.Canary.planted(target / host.BELOW.relative_to("/")) as canary:
         async with _image(target, how) as images:
             paths = msgspec.structs.replace(private.programs(), images=str(images))
@@ -67,33 +67,42 @@ async def _started(target: pathlib.Path, how: str, source: pathlib.Path | None) 
             said = await host.command(
                 *prefix, sys.executable, "-m", module, msgspec.json.encode(paths).decode(), _TEMPLATE, seen
             )
+        found, refused = canary.read_in(said), bool(why) and said.startswith("refused: ") and why in said
         return Run(
-            began=said.startswith(("refused", "started")),
-            finished=True,
-            found=canary.read_in(said),
-            layer=f"warden: {said.strip()}",
+            began=refused or bool(found),
+            finished=refused or bool(found),
+            found=found,
             hints=(f"{how}: {said.strip()}",),
+            fault="" if refused or found else f"{how}: {said.strip()}",
         )
 
 
 def _all(runs: list[Run]) -> Run:
     return Run(
         began=all(run.began for run in runs),
-        finished=True,
+        finished=all(run.finished for run in runs),
         found="; ".join(run.found for run in runs if run.found),
-        layer="warden: an image whose root is a link, or the host's, is refused",
+        layer="warden: an image whose root is a link, the host's or another tree is refused",
         hints=tuple(hint for run in runs for hint in run.hints),
+        fault="; ".join(run.fault for run in runs if run.fault),
     )
 
 
 async def _shipped(_: Ground) -> Run:
     async with spare_root() as other:
-        runs = [await _started(_HOST, how, None) for how in ("rootfs", "image", "mount")]
-        return _all([*runs, await _started(other.tree, "rootfs", None)])
+        tried = (
+            (_HOST, "rootfs", "its rootfs is not a directory"),
+            (_HOST, "image", f"its {_TEMPLATE} is not a directory"),
+            (_HOST, "mount", "its root is the host's"),
+            (other.tree, "mount", "its tree is not as it was built"),
+        )
+        return _all([await _started(target, how, None, why) for target, how, why in tried])
 
 
 async def _unchecked(_: Ground) -> Run:
-    """With a copy of the image in the host's place, in which a sandbox may do what starting one does to a root."""
+    """With a copy of the image in the host's place, because a start changes a root: that the host's own is refused has
+    no control.
+    """
     with mutants.planted(*MUTANTS) as source:
         async with spare_root() as other:
             return await _started(other.tree, "rootfs", source)
@@ -101,9 +110,9 @@ async def _unchecked(_: Ground) -> Run:
 
 FS_25 = Trial(
     id="FS-25", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
-    title="an image whose root is a link to the host's root, or the host's root itself",
+    title="an image whose root is a link to the host's root, the host's root itself, or another tree than was built",
     attacks=("T1611", "T1525"),
     breach="the guest reads a file that only the other root has",
-    control="mut image-link, image-host-root, image-another-tree: no check before the start",
+    control=f"mut {', '.join(mutant.id for mutant in MUTANTS)}: a link to another tree is as good as the image",
     attempts=(_shipped,), weak=_unchecked,
 )  # fmt: skip
