@@ -83,7 +83,9 @@ async def _by_operation(_: Ground) -> Run:
     try:
         read = msgspec.json.decode(msgspec.json.encode(subject), type=SandboxSpec)
     except msgspec.ValidationError as error:
-        return Run(opened=(POLICY, "the front"), began=True, finished=True, layer=f"the warden's protocol: {error}")
+        # What is wrong with anything else says nothing of annotations.
+        began, layer = "annotations" in str(error), f"the warden's protocol: {error}"
+        return Run(opened=(POLICY, "the front"), began=began, finished=True, layer=layer)
     return Run(opened=(POLICY, "the front"), began=True, finished=True, found=f"it is read as {read}")
 
 
@@ -106,6 +108,8 @@ async def _overridden(on: Ground, *, allowed: bool) -> Run:
         async with on.cells.cell(weakening) as cell:
             faults = posture.faults(posture.read(cell.cgroup.pids()))
     except OpenSafeError as error:
+        if _APPLIED not in str(error):
+            raise
         layer = f"runsc: {str(error).strip()[-160:]}"
         return Run(opened=opened, began=True, finished=True, layer=layer)
     found = f"{len(faults)} facts are others, as {faults[0]}" if faults else ""
