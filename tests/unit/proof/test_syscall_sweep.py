@@ -1,5 +1,8 @@
 """The plan of all system calls, what a profile states of each, and the figures and tables of a sweep."""
 
+import pathlib
+import re
+
 import msgspec
 import pytest
 
@@ -112,3 +115,12 @@ def test_an_answer_that_the_table_does_not_have_is_told(monkeypatch, tmp_path):
     swept = figures.swept("file", ALL, answers, OPEN, differs=("x",))
     assert not figures.summary([swept], "v", 1.0, table=True)["ok"]
     assert not figures.summary([msgspec.structs.replace(swept, differs=())], "v", 1.0, table=False)["ok"]
+
+
+def test_of_the_runsc_that_the_setup_builds_somebody_has_looked_at_the_answers():
+    module = pathlib.Path(__file__).parents[3] / "tools/provision/go/runsc/go.mod"
+    (version,) = re.findall(r"gvisor\.dev/gvisor (v\S+)", module.read_text())
+    known = table.read(version)
+    assert known is not None, version
+    assert known.runsc == version
+    assert known.answers.keys() == {*PROFILES, "none"}
