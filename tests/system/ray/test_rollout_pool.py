@@ -1,32 +1,20 @@
 """Rollouts over three hosts, each a Ray node with a daemon of its own, of which one dies in the middle."""
 
 import asyncio
-import contextlib
 import json
-import os
 import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 
 import pytest
 
 from opensafe.audit.segment import read_lines, segment_paths
+from tests.harness.ray_driver import driven, named
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
 #: The second has fewer sandboxes than Ray believes.
 CAPS = ["", "sandboxes = 2", ""]
 SLOTS = [3, 4, 4]
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_LOG_TO_DRIVER": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DISABLE_MEMORY_MONITOR": "1",
-    "PYTHONWARNINGS": "ignore",
-}
 
 
 class Seen:
@@ -70,37 +58,11 @@ def _executed(daemon):
 @pytest.fixture(scope="module")
 def seen(made_daemons):
     daemons = made_daemons
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # a short path: sockets lie in it
     places = [f"{daemon.socket_of('agent')},{slots}" for daemon, slots in zip(daemons, SLOTS, strict=True)]
-    environment = {**os.environ, **QUIET, "RAY_TMPDIR": os.fspath(directory)}
     driver = pathlib.Path(__file__).with_name("driver.py")
-    try:
-        ran = subprocess.run(
-            [sys.executable, driver, directory, *places, str(daemons[-1].pid)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=100,
-        )
-        assert ran.returncode == 0, ran.stdout
+    with driven(driver, *places, str(daemons[-1].pid), timeout=100) as (directory, said):
         daemons[-1].kill()
-        yield Seen(json.loads((directory / "seen.json").read_text()), ran.stdout, daemons, _named(directory))
-    finally:
-        for pid in _named(directory):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, 9)
-        shutil.rmtree(directory)
-
-
-def _named(directory):
-    """Processes that have the directory in their command line."""
-    found = []
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if os.fsencode(directory) in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+        yield Seen(json.loads((directory / "seen.json").read_text()), said, daemons, named(directory))
 
 
 def test_each_node_with_the_resource_is_a_host(seen):
