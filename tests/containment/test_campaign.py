@@ -16,7 +16,7 @@ from opensafe.proof import private
 from opensafe.proof.campaign import arena, running, selfcheck, wire
 from opensafe.proof.campaign.batch import Batch, Kind
 from opensafe.proof.campaign.minimise import minimise
-from opensafe.proof.campaign.oracles import Oracle
+from opensafe.proof.campaign.oracles import Finding, Oracle
 from opensafe.proof.campaign.running import Planted
 from opensafe.proof.campaign.site import Site
 from opensafe.proof.campaign.wire import Sequence, SystemCall
@@ -123,7 +123,7 @@ async def test_what_was_found_is_kept_where_a_batch_can_not_be_ended():
         yield
         raise DriverError("and then it went wrong")
 
-    found = {}
+    found: dict[Finding, None] = {}
     async with Site.open() as site:
         with pytest.raises(DriverError):
             await running.run(site, SMALL, Planted(act=touched), found=found)

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from typing import cast
 
 import pytest
 
@@ -11,6 +12,7 @@ from opensafe.proof.campaign.answers import Expectation, Said
 from opensafe.proof.campaign.batch import Batch, Done, Kind
 from opensafe.proof.campaign.campaign import Result
 from opensafe.proof.campaign.canary import Canary
+from opensafe.proof.campaign.gated import Gated
 from opensafe.proof.campaign.local import Local
 from opensafe.proof.campaign.minimise import minimise
 from opensafe.proof.campaign.notes import Notes
@@ -18,6 +20,7 @@ from opensafe.proof.campaign.oracles import Finding, Oracle
 from opensafe.proof.campaign.progress import Progress, Settings
 from opensafe.proof.campaign.sampling import sampled
 from opensafe.proof.campaign.selfcheck import SelfCheck
+from opensafe.proof.campaign.site import Site
 from opensafe.proof.campaign.wire import Answer, Sequence, SystemCall
 from opensafe.warden.sandbox.syscalls import NUMBERS
 
@@ -292,7 +295,7 @@ class Failing:
 
 @pytest.mark.parametrize(("times", "completed", "lost"), [(0, 4, 0), (1, 4, 0), (2, 0, 4)])
 async def test_what_a_try_found_counts_however_the_batch_ends(times, completed, lost):
-    done = await Local(None, Failing(times), 1).one(Batch(seed=1, number=0, size=4))
+    done = await Local(cast(Site, None), cast(Gated, Failing(times)), 1).one(Batch(seed=1, number=0, size=4))
     assert (done.completed, len(done.lost)) == (completed, lost)
     assert len(done.findings) == len(done.faults) == times
     assert figures.summary(result(done=(done,), runs=1))["escapes"] == (times > 0)
@@ -311,7 +314,8 @@ async def test_what_a_look_raises_is_not_lost_with_it():
 
 
 async def test_oracles_are_asked_for_as_long_as_it_lasts():
-    looks, often = [], asyncio.Event()
+    looks: list[None] = []
+    often = asyncio.Event()
 
     async def look():
         looks.append(None)
