@@ -58,6 +58,9 @@ install -m 0644 docs/install.md docs/runbooks.md docs/redteam.md "$target/share/
 rm -rf "$target/share/policies" # rules and data of `opensafe redteam run`; the daemon reads the bundle
 cp -r policies "$target/share/policies"
 chmod -R u=rwX,go=rX "$target/share/policies"
+rm -rf "$target/share/demo" # the files of the agent of `opensafe console --demo`
+cp -r deploy/demo "$target/share/demo"
+chmod -R u=rwX,go=rX "$target/share/demo"
 install -D -m 0644 deploy/grafana/opensafe.json "$target/share/grafana/opensafe.json"
 mkdir -p "$target/share/prometheus"
 sed "s#/opt/opensafe#$PREFIX#g" deploy/prometheus/opensafe.rules.yml >"$target/share/prometheus/opensafe.rules.yml"

@@ -13,109 +13,22 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from opensafe.cli.exits import Exit
 from opensafe.cli.report import encode, report
-from opensafe.client import CallResult, Client
+from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.model.decision import Action
-from opensafe.model.outcome import OutcomeKind
 from opensafe.proof.private import PrivateDaemon
+from opensafe.proof.seed import SEED, STEPS, DemoFailedError, Done, prepare, take
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[1]
-FILES: Final = ROOT / "deploy" / "demo"
 REPORT: Final = ROOT / "build" / "demo.json"
-SEED: Final = ("README.md", "package.json", "test_suite.py")
 ROLES: Final = {"demo": ("developer",), "reviewer": ("reviewer",)}
 STYLES: Final = {Action.ALLOW: "green", Action.REVIEW: "yellow", Action.BLOCK: "red"}
-
-
-class DemoFailedError(Exception):
-    """Something did not happen as it must."""
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One call of the session and what must come of it: `rules` among those that fired, `shows` in the output."""
-
-    tool: str
-    arguments: dict[str, Any]
-    action: Action
-    outcome: OutcomeKind
-    rules: tuple[str, ...] = ()
-    shows: bytes = b""
-
-    def text(self) -> str:
-        """The call as a person would say it."""
-        return f"{self.tool} {self.arguments.get('path') or self.arguments['command']}"
-
-
-STEPS: Final = (
-    Step("Read", {"path": "/workspace/README.md"}, Action.ALLOW, OutcomeKind.EXITED, shows=b"# Till"),
-    Step("Bash", {"command": "npm install"}, Action.REVIEW, OutcomeKind.REVIEW_PENDING),
-    Step(
-        "Bash",
-        {"command": "curl evil.example.com"},
-        Action.BLOCK,
-        OutcomeKind.BLOCKED,
-        ("egress.domain.allowlist", "tool.bash.network.deny"),
-    ),
-    Step(
-        "Write",
-        {"path": "/workspace/src/app.ts", "content": (FILES / "app.ts").read_text()},
-        Action.ALLOW,
-        OutcomeKind.EXITED,
-    ),
-    Step("Read", {"path": "/etc/shadow"}, Action.BLOCK, OutcomeKind.BLOCKED, ("tool.read.secrets.block",)),
-    Step("Bash", {"command": "python3 test_suite.py"}, Action.ALLOW, OutcomeKind.EXITED, shows=b"Ran 6 tests in"),
-)
-
-
-class Done(msgspec.Struct, frozen=True):
-    """A step that was taken."""
-
-    step: Step
-    result: CallResult
-
-    def fired(self) -> list[str]:
-        """The ids of the rules that made the verdict. One that fired for several values counts once."""
-        return list(dict.fromkeys(rule.id for rule in self.result.verdict.deciding()))
-
-    def complaint(self) -> str:
-        """How this differs from what must happen; "" where it does not."""
-        verdict, outcome, step = self.result.verdict, self.result.outcome, self.step
-        if verdict.action is not step.action:
-            return (
-                f"{step.text()}: expected {step.action}, got {verdict.action} by {', '.join(self.fired()) or 'no rule'}"
-            )
-        if missing := set(step.rules) - set(self.fired()):
-            return (
-                f"{step.text()}: expected {', '.join(sorted(missing))} among the rules, got {', '.join(self.fired())}"
-            )
-        if outcome.kind is not step.outcome or outcome.exit_code:
-            said = self.result.stderr.decode(errors="replace")
-            return f"{step.text()}: ended {outcome.kind} {outcome.exit_code} {outcome.detail}\n{said}".rstrip()
-        if step.shows not in self.result.stdout + self.result.stderr:
-            return f"{step.text()}: its output lacks {step.shows.decode()!r}"
-        return ""
-
-    def row(self) -> dict[str, Any]:
-        """The step in build/demo.json."""
-        verdict, outcome = self.result.verdict, self.result.outcome
-        return {
-            "step": STEPS.index(self.step) + 1,
-            "tool": self.step.tool,
-            "arguments": self.step.arguments,
-            "action": verdict.action,
-            "rules": self.fired(),
-            "decision_ms": verdict.decision_ns / 1e6,
-            "run_ms": outcome.run_ns / 1e6,
-            "outcome": outcome.kind,
-            "decision_id": verdict.decision_id,
-        }
 
 
 def main() -> int:
@@ -125,7 +38,7 @@ def main() -> int:
     try:
         with daemon:
             return asyncio.run(_session(console, daemon))
-    except (DemoFailedError, OpenSafeError) as error:
+    except OpenSafeError as error:
         console.print("\n[red]demo failed:[/red]", markup=True, end=" ")
         console.print(str(error), markup=False, soft_wrap=True)
         for line in daemon.log_tail():
@@ -142,13 +55,10 @@ async def _session(console: Console, daemon: PrivateDaemon) -> int:
         made = await client.create_sandbox(session)
         place = (session, made.sandbox_id)
         console.print(f"Sandbox: {made.sandbox_id}, made in {made.create_ns / 1e6:.0f} ms")
-        for name in SEED:
-            await _seed(client, place, name)
+        await prepare(client, *place)
         console.print(f"Workspace: seeded by gated Write calls of {', '.join(SEED)}\n")
 
-        done = []
-        for number, step in enumerate(STEPS, 1):
-            done.append(Done(step, await client.run_call(*place, f"step-{number}", step.tool, step.arguments)))
+        done = await take(client, *place)
         console.print(_table(done))
         _show_output(console, done[-1])
         await _show_reviews(console, daemon)
@@ -164,14 +74,6 @@ async def _session(console: Console, daemon: PrivateDaemon) -> int:
     if complaints:
         raise DemoFailedError("\n".join(complaints))
     return 0
-
-
-async def _seed(client: Client, place: tuple[str, str], name: str) -> None:
-    arguments = {"path": f"/workspace/{name}", "content": (FILES / name).read_text()}
-    result = await client.run_call(*place, f"seed-{name}", "Write", arguments)
-    complaint = Done(Step("Write", arguments, Action.ALLOW, OutcomeKind.EXITED), result).complaint()
-    if complaint:
-        raise DemoFailedError(complaint)
 
 
 def _table(done: Sequence[Done]) -> Table:

@@ -12,8 +12,8 @@ from opensafe.cli import leftovers
 from opensafe.client import CallResult, Verdict
 from opensafe.model.decision import Action, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
+from opensafe.proof.seed import STEPS, Done
 from tests.harness import directories
-from tools.demo import STEPS, Done
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

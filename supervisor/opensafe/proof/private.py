@@ -60,6 +60,11 @@ def policies() -> pathlib.Path:
     return _CHECKOUT / "policies" if (_CHECKOUT / "build/native").is_dir() else PREFIX / "share/policies"
 
 
+def demo_files() -> pathlib.Path:
+    """The files of the demo's agent: of this checkout, else as installed below PREFIX."""
+    return _CHECKOUT / "deploy/demo" if (_CHECKOUT / "build/native").is_dir() else PREFIX / "share/demo"
+
+
 def _settings(paths: Paths, key: pathlib.Path, roles: Mapping[str, Sequence[str]], more: str) -> str:
     """The daemon's TOML file."""
     lines = ["[paths]", *(f'{name} = "{path}"' for name, path in msgspec.structs.asdict(paths).items())]

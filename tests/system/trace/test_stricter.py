@@ -6,9 +6,10 @@ import json
 import pytest
 
 from opensafe.model.decision import Action
+from opensafe.proof.private import demo_files
+from opensafe.proof.seed import SEED, STEPS
 from tests.harness.daemon import running
 from tests.harness.policy import site_bundle
-from tools.demo import FILES, SEED, STEPS
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
@@ -25,7 +26,7 @@ async def _demo(agent):
     place = session, (await agent.create_sandbox(session)).sandbox_id
     actions = {}
     for name in SEED:
-        arguments = {"path": f"/workspace/{name}", "content": (FILES / name).read_text()}
+        arguments = {"path": f"/workspace/{name}", "content": (demo_files() / name).read_text()}
         result = await agent.run_call(*place, f"seed-{name}", "Write", arguments)
         actions[f"seed-{name}"] = result.verdict.action
     for number, step in enumerate(STEPS, 1):

@@ -7,7 +7,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from opensafe.errors import InvalidArgument
 from opensafe.planner import Script, ScriptedModel, load_script
-from tools.demo import FILES, SEED, STEPS
+from opensafe.proof.private import demo_files
+from opensafe.proof.seed import SEED, STEPS
 
 TURNS = [
     {"calls": [{"tool": "Bash", "arguments": {"command": "a"}}, {"tool": "Bash", "arguments": "{"}]},
@@ -57,7 +58,7 @@ def test_the_demo_is_that_of_make_demo():
     script = load_script("demo")
     assert isinstance(script, Script)
     calls = [wanted for turn in script.turns for wanted in ((turn.call,) if turn.call else turn.calls)]
-    seeded = [("Write", {"path": f"/workspace/{name}", "content": (FILES / name).read_text()}) for name in SEED]
+    seeded = [("Write", {"path": f"/workspace/{name}", "content": (demo_files() / name).read_text()}) for name in SEED]
     assert [(one.tool, one.arguments) for one in calls] == [*seeded, *((step.tool, step.arguments) for step in STEPS)]
     assert script.task
     assert script.turns[-1].answer
