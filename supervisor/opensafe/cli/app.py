@@ -14,6 +14,7 @@ from . import (
     audit,
     bench,
     call,
+    console,
     cp,
     doctor,
     egress,
@@ -74,6 +75,7 @@ def build() -> typer.Typer:
     app.add_typer(policy.group, name="policy")
     app.add_typer(review.group, name="review")
     app.add_typer(agent.group, name="agent")
+    app.command("console")(console.console)
     app.add_typer(mcp.group, name="mcp")
     app.add_typer(egress.group, name="egress")
     app.add_typer(audit.group, name="audit")

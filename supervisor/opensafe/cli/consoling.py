@@ -1,0 +1,118 @@
+"""What `opensafe console` does: finds the sockets it may use, or starts the demo's daemon, and serves."""
+
+import asyncio
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from opensafe.errors import InvalidArgument, NotPermitted
+
+from . import present
+from .exits import Exit
+
+if TYPE_CHECKING:
+    from opensafe.proof.private import PrivateDaemon
+
+#: Whose socket is tried first.
+_PREFER: Final = "operator"
+_DEMO_ROLES: Final = {
+    "demo": ("developer",),
+    "alice": ("reviewer", "auditor", "operator"),
+    "bob": ("reviewer", "auditor"),
+}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for; the options of cli/console.py."""
+
+    principals: tuple[str, ...]
+    listen: str
+    names: tuple[str, ...]
+    header: str
+    users: tuple[str, ...]
+    secure: bool
+    reports: pathlib.Path | None
+    idle_s: int
+    demo: bool
+
+
+def perform(asked: Asked) -> int:
+    """Serve; the exit status. Raises InvalidArgument, NotPermitted, HostUnsuitable, Unavailable."""
+    try:
+        from opensafe.console.serving import Serving, serve
+    except ImportError as error:
+        raise InvalidArgument(str(error)) from None
+
+    with _seats(asked) as seats:
+        wish = Serving(
+            seats=seats,
+            listen=asked.listen,
+            names=asked.names,
+            header=asked.header,
+            users=_users(asked.users),
+            secure=asked.secure,
+            reports=asked.reports,
+            idle_s=float(asked.idle_s),
+        )
+        asyncio.run(serve(wish, lambda links: _tell(wish.listen, links)))
+    return Exit.OK
+
+
+def _tell(listen: str, links: Mapping[str, str]) -> None:
+    if not links:
+        present.out(f"serving on {listen}")
+    for name, link in links.items():
+        present.out(f"{name}  {link}")
+
+
+def _users(pairs: tuple[str, ...]) -> dict[str, str]:
+    users: dict[str, str] = {}
+    for pair in pairs:
+        user, equals, principal = pair.rpartition("=")
+        if not equals or not user or not principal:
+            raise InvalidArgument("no user and principal", value=pair, remedy="Write it as USER=NAME.")
+        users[user] = principal
+    return users
+
+
+@contextlib.contextmanager
+def _seats(asked: Asked) -> Iterator[dict[str, pathlib.Path]]:
+    """The principals and their sockets."""
+    from opensafe.client import find_socket
+
+    if asked.demo:
+        with _demo() as daemon:
+            yield {name: daemon.socket_of(name) for name in _DEMO_ROLES if name != "demo"}
+        return
+    if asked.principals:
+        yield {name: find_socket(name) for name in asked.principals}
+        return
+    path = find_socket(prefer=_PREFER)
+    yield {path.parent.name: path}
+
+
+@contextlib.contextmanager
+def _demo() -> "Iterator[PrivateDaemon]":
+    """A daemon with the session of `make demo`; the session lives on while it is looked at."""
+    from opensafe.client import Client
+    from opensafe.proof import seed
+    from opensafe.proof.private import PrivateDaemon
+
+    if os.geteuid() != 0:
+        raise NotPermitted("a daemon of its own needs root", remedy="Run it as root, or without --demo.")
+
+    async def play(socket: pathlib.Path) -> None:
+        async with Client.connect(socket) as client:
+            session = await client.create_session("demo-agent", "demo")
+            made = await client.create_sandbox(session)
+            await seed.prepare(client, session, made.sandbox_id)
+            await seed.take(client, session, made.sandbox_id)
+
+    with PrivateDaemon("console", _DEMO_ROLES) as daemon:
+        with present.progress("playing the demo's session"):
+            asyncio.run(play(daemon.socket_of("demo")))
+        yield daemon

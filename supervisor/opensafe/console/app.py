@@ -1,0 +1,167 @@
+"""The application put together: who is asked for a sign-in, which screens there are, and what becomes of errors."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from opensafe.errors import OpenSafeError
+
+from . import guard, words
+from .assets import Assets
+from .feed import Feed
+from .guard import Guard
+from .page import Pages
+from .signing_in import Doorkeeper, Person
+
+COOKIE: Final = "opensafe_console"
+LANGUAGE: Final = "opensafe_language"
+
+
+class Console(msgspec.Struct, kw_only=True):
+    """What handlers work with: at `request.app.state.console`.
+
+    feeds: by principal. header: by which a proxy in front names its user; "" where there is none.
+    secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone.
+    """
+
+    doors: Doorkeeper
+    feeds: Mapping[str, Feed]
+    pages: Pages
+    header: str = ""
+    secure: bool = False
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def of(request: Request) -> Console:
+    """The console that the request came to."""
+    return cast("Console", request.app.state.console)
+
+
+def person(request: Request) -> Person:
+    """Who asks, signed in."""
+    return cast("Person", request.state.person)
+
+
+def feed(request: Request) -> Feed:
+    """What whoever asks may see."""
+    return of(request).feeds[person(request).principal]
+
+
+def lasts(request: Request) -> Callable[[], bool]:
+    """Whether the session of whoever asks is not over."""
+    cookie = request.cookies.get(COOKIE, "")
+    return lambda: of(request).doors.live(cookie)
+
+
+async def form(request: Request) -> dict[str, str]:
+    """A form's fields; the last counts where a name comes twice. Raises HTTPException without its CSRF token."""
+    fields = dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True, max_num_fields=64))
+    confirm(request, fields.get("csrf", ""))
+    return fields
+
+
+def confirm(request: Request, token: str) -> None:
+    """Raises HTTPException unless the token is the one of this person's pages."""
+    import hmac
+
+    if not hmac.compare_digest(token.encode(), person(request).csrf.encode()):
+        raise HTTPException(403, "this form is not from a page of this session; load the page again")
+
+
+def signed_in(handler: Handler) -> Handler:
+    """Only for people who are signed in; the others are sent to sign in."""
+
+    async def handle(request: Request) -> Response:
+        console = of(request)
+        found = console.doors.find(request.cookies.get(COOKIE, ""))
+        user = request.headers.get(console.header, "") if console.header else ""
+        if console.header and (found is None or found.name != user):
+            begun = console.doors.vouched(user) if user else None
+            if begun is None:
+                raise HTTPException(403, f"no principal of this console is for the user {user!r}")
+            cookie, request.state.person = begun
+            response = await handler(request)
+            set_cookie(console, response, COOKIE, cookie)
+            return response
+        if found is None:
+            if request.headers.get("hx-request"):
+                return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})
+            return RedirectResponse("/sign-in", 303)
+        request.state.person = found
+        return await handler(request)
+
+    return handle
+
+
+def set_cookie(console: Console, response: Response, name: str, value: str, *, script: bool = False) -> None:
+    """One that only this site sends back, and no script reads."""
+    response.set_cookie(name, value, path="/", httponly=not script, samesite="strict", secure=console.secure)
+
+
+def build(console: Console, names: frozenset[str], routes: list[Route], assets: Assets) -> Starlette:
+    """The ASGI application. names: what a Host header may say."""
+    app = Starlette(
+        routes=[Route("/assets/{hash}/{name:path}", assets.serve), *routes],
+        middleware=[Middleware(Guard, names=names, client=_client), Middleware(_Languages)],
+        exception_handlers={
+            guard.TooLargeError: guard.too_large,
+            HTTPException: _refused,
+            OpenSafeError: _failed,
+        },
+        lifespan=_nothing,
+    )
+    app.state.console = console
+    return app
+
+
+class _Languages:
+    """Notes the language to answer in."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: object, send: object) -> None:
+        if scope["type"] == "http":
+            request = Request(scope)
+            request.state.language = words.chosen(
+                request.cookies.get(LANGUAGE), request.headers.get("accept-language", "")
+            )
+        await self._app(scope, receive, send)
+
+
+def _client(scope: Scope) -> str:
+    """A session has a rate of its own; those without one share that of their address."""
+    cookie = Request(scope).cookies.get(COOKIE)
+    peer = scope.get("client")
+    known = cookie and scope["app"].state.console.doors.live(cookie) if "app" in scope else False
+    return f"session {cookie}" if known else f"peer {peer[0] if peer else 'unix'}"
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """A page that says what is wrong."""
+    wrong = cast("HTTPException", error)
+    return of(request).pages.answer(request, "refused.html", status=wrong.status_code, why=wrong.detail, remedy="")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """What the daemon refused, in its words."""
+    wrong = cast("OpenSafeError", error)
+    status = {"NOT_PERMITTED": 403, "NOT_FOUND": 404, "UNAVAILABLE": 503}.get(wrong.reason, 400)
+    return of(request).pages.answer(request, "refused.html", status=status, why=str(wrong), remedy="")
+
+
+@contextlib.asynccontextmanager
+async def _nothing(_: Starlette) -> AsyncIterator[None]:
+    yield

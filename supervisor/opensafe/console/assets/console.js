@@ -1,0 +1,64 @@
+// Keys, and what a page without a script can do without. Screens say what there is by data-* attributes.
+"use strict";
+
+(() => {
+  const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
+  const items = () => [...document.querySelectorAll("[data-item]")];
+  let going = 0; // when `g` was pressed
+
+  function step(by) {
+    const all = items();
+    if (!all.length) return;
+    const at = all.findIndex((item) => item.classList.contains("here"));
+    const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + by))];
+    all.forEach((item) => item.classList.toggle("here", item === next));
+    const target = next.matches("a, button") ? next : next.querySelector("a, button, input");
+    (target ?? next).focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+    const dialog = document.querySelector("dialog[open]");
+    if (dialog) return;
+    const key = event.key;
+    if (going && Date.now() - going < 1500) {
+      going = 0;
+      const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`);
+      if (link) {
+        event.preventDefault();
+        link.click();
+      }
+      return;
+    }
+    if (key === "g") going = Date.now();
+    else if (key === "j") step(1);
+    else if (key === "k") step(-1);
+    else if (key === "?") document.getElementById("keys").showModal();
+    else {
+      const wanted = `[data-key="${CSS.escape(key)}"]`;
+      const element = document.querySelector(`.here ${wanted}`) ?? document.querySelector(wanted);
+      if (!element || element.disabled) return;
+      event.preventDefault();
+      if (element.matches("input, textarea, select")) element.focus();
+      else element.click();
+    }
+  });
+
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-submits]")) event.target.form.submit();
+  });
+
+  // A confirmation in words, before a form that has one goes out.
+  document.addEventListener("submit", (event) => {
+    const asked = event.target.getAttribute("data-confirm");
+    if (asked && !window.confirm(asked)) event.preventDefault();
+  });
+
+  document.addEventListener("htmx:sseClose", (event) => {
+    if (event.detail.type === "message") document.getElementById("ended").hidden = false;
+  });
+  document.addEventListener("htmx:sseMessage", () => {
+    document.documentElement.dataset.messages = Number(document.documentElement.dataset.messages ?? 0) + 1;
+  });
+})();

@@ -1,0 +1,122 @@
+"""Follows one principal's records, reviews and status for as long as the console runs, whatever becomes of the daemon.
+
+After a break it goes on with the record after the last that it has: nothing is missed and nothing comes twice.
+"""
+
+import asyncio
+import contextlib
+import pathlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Self
+
+import msgspec
+
+from opensafe.client import Client, DaemonStatus, Review
+from opensafe.errors import NotPermitted, OpenSafeError, Unavailable
+from opensafe.model.records import Record
+
+from .board import Board
+
+_STATUS_S: Final = 2.0
+_PAUSE_S: Final = (0.2, 3.0)
+#: Records that a console which starts looks back.
+_BACK: Final = 10_000
+_REVIEWS_MAX: Final = 1000
+
+
+class Feed:
+    """One principal's view. Made by `following`. `changed` counts up with everything that is new.
+
+    status: the last that the daemon told; None before it did. lost_since: monotonic, while the daemon is not there.
+    reviews: those that wait, oldest first, for a principal that may see them; None for one that may not.
+    unread: records that were none this console knows.
+    """
+
+    def __init__(self, principal: str, socket: pathlib.Path) -> None:
+        self.principal, self.socket = principal, socket
+        self.board = Board()
+        self.status: DaemonStatus | None = None
+        self.reviews: dict[str, Review] | None = {}
+        self.lost_since: float | None = None
+        self.why_lost = ""
+        self.unread = 0
+        self.changed = 0
+        self._news = asyncio.Condition()
+        self.client: Client
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def following(cls, principal: str, socket: pathlib.Path) -> AsyncIterator[Self]:
+        """Follow until the block ends."""
+        feed = cls(principal, socket)
+        async with Client.connect(socket) as feed.client:
+            tasks = [asyncio.create_task(feed._kept(part)) for part in (feed._records, feed._reviews, feed._status)]
+            try:
+                yield feed
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def news(self, seen: int, timeout_s: float) -> int:
+        """Wait until `changed` is not `seen`, at most so long; the number now."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._news:
+                await self._news.wait_for(lambda: self.changed != seen)
+        return self.changed
+
+    async def tell(self) -> None:
+        """Something is new."""
+        self.changed += 1
+        async with self._news:
+            self._news.notify_all()
+
+    async def _records(self) -> None:
+        async for record in self.client.tail_audit(_BACK, follow=True):
+            self.lost_since = None
+            try:
+                self.board.take(record.index, msgspec.json.decode(record.line, type=Record))
+            except (msgspec.DecodeError, RecursionError):  # of a newer daemon: not shown, but told
+                self.unread += 1
+                self.board.next = max(self.board.next, record.index + 1)
+            await self.tell()
+
+    async def _reviews(self) -> None:
+        try:
+            self.reviews = {}
+            async for review in self.client.watch_reviews():
+                if review.state == "pending":
+                    self.reviews[review.review_id] = review
+                    if len(self.reviews) > _REVIEWS_MAX:
+                        del self.reviews[next(iter(self.reviews))]
+                else:
+                    self.reviews.pop(review.review_id, None)
+                await self.tell()
+        except NotPermitted:
+            self.reviews = None
+            await asyncio.Event().wait()  # a principal's roles don't change while the daemon runs
+
+    async def _status(self) -> None:
+        while True:
+            self.status = await self.client.status()
+            self.lost_since = None
+            await self.tell()
+            await asyncio.sleep(_STATUS_S)  # there is no event for load
+
+    async def _kept(self, part: Callable[[], Awaitable[None]]) -> None:
+        """Do it again and again; what ends it is told, and waited after."""
+        pause = _PAUSE_S[0]
+        while True:
+            began = time.monotonic()
+            try:
+                await part()
+            except Unavailable as error:
+                self.lost_since, self.why_lost = self.lost_since or began, str(error)
+            except OpenSafeError as error:
+                self.why_lost = str(error)
+            await self.tell()
+            if time.monotonic() - began > _PAUSE_S[1]:
+                pause = _PAUSE_S[0]
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PAUSE_S[1])

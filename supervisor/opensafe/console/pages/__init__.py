@@ -1,0 +1,10 @@
+"""The screens: each file gives its routes, and draws templates of its own name."""
+
+from starlette.routing import Route
+
+from . import live, sign_in
+
+
+def routes() -> list[Route]:
+    """All of them."""
+    return [*sign_in.routes(), *live.routes()]

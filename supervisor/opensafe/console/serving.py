@@ -1,0 +1,171 @@
+"""Listening, start and stop: on loopback or a unix socket, for as many principals as have sockets it may use."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import pathlib
+import signal
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+import uvicorn
+
+from opensafe.errors import InvalidArgument, NotPermitted
+
+from .app import Console, build
+from .assets import Assets
+from .feed import Feed
+from .page import Pages
+from .pages import routes
+from .signing_in import IDLE_S, LIFE_S, Doorkeeper
+
+#: Connections at once; each live page holds one.
+CONNECTIONS_MAX: Final = 256
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """How to serve.
+
+    seats: principals and their sockets. listen: HOST:PORT, or the path of a socket to make. names: further ones that a
+    Host header may say. header: by which a proxy names its user, only on a unix socket; users: of the proxy to
+    principals. secure: the proxy ends TLS. reports: where the reports of proof are read and written.
+    """
+
+    seats: Mapping[str, pathlib.Path]
+    listen: str
+    names: tuple[str, ...] = ()
+    header: str = ""
+    users: Mapping[str, str] = {}
+    secure: bool = False
+    reports: pathlib.Path | None = None
+    life_s: float = LIFE_S
+    idle_s: float = IDLE_S
+
+
+async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> None:
+    """Serve until SIGTERM or SIGINT. ready: is told a link for each principal, at the start and at each SIGHUP.
+
+    Raises InvalidArgument, NotPermitted, HostUnsuitable.
+    """
+    if wish.header and not wish.listen.startswith("/"):
+        raise NotPermitted(
+            "on an address everybody on this host could name themselves in that header",
+            value=wish.header,
+            remedy="Give --listen the path of a socket that the proxy alone may use.",
+        )
+    assets = Assets()
+    doors = Doorkeeper(frozenset(wish.seats), wish.users, life_s=wish.life_s, idle_s=wish.idle_s)
+    with _listening(wish.listen) as listener:
+        base, names = _known_as(listener, wish)
+        async with _feeds(wish.seats) as feeds:
+            console = Console(doors=doors, feeds=feeds, pages=Pages(assets), header=wish.header, secure=wish.secure)
+            config = uvicorn.Config(
+                build(console, names, routes(), assets),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                lifespan="on",
+                limit_concurrency=CONNECTIONS_MAX,
+                timeout_graceful_shutdown=1,
+            )
+
+            def links() -> None:
+                ready({name: f"{base}/sign-in?token={doors.link(name)}" for name in wish.seats})
+
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, links)
+            try:
+                if wish.header:
+                    ready({})
+                else:
+                    links()
+                await uvicorn.Server(config).serve(sockets=[listener])
+            finally:
+                loop.remove_signal_handler(signal.SIGHUP)
+
+
+@contextlib.asynccontextmanager
+async def _feeds(seats: Mapping[str, pathlib.Path]) -> AsyncIterator[dict[str, Feed]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield {name: await stack.enter_async_context(Feed.following(name, path)) for name, path in seats.items()}
+
+
+def _known_as(listener: socket.socket, wish: Serving) -> tuple[str, frozenset[str]]:
+    """The URL to print, and what a Host header may say."""
+    if listener.family == socket.AF_UNIX:
+        first = wish.names[0] if wish.names else "localhost"
+        return f"{'https' if wish.secure else 'http'}://{first}", frozenset({"localhost", *wish.names})
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    names = {shown, *wish.names}
+    if ipaddress.ip_address(host).is_loopback:
+        names |= {"localhost", "127.0.0.1", "[::1]"}
+    return f"http://{shown}:{port}", frozenset({f"{name}:{port}" for name in names} | set(wish.names))
+
+
+@contextlib.contextmanager
+def _listening(where: str) -> Iterator[socket.socket]:
+    made = _unix(pathlib.Path(where)) if where.startswith("/") else _loopback(where)
+    with made:
+        made.setblocking(False)
+        try:
+            yield made
+        finally:
+            if where.startswith("/"):
+                pathlib.Path(where).unlink(missing_ok=True)
+
+
+def _unix(path: pathlib.Path) -> socket.socket:
+    """A socket that user and group may use; one that an earlier console left is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+        before = os.umask(0o117)
+        try:
+            listener.bind(os.fspath(path))
+        finally:
+            os.umask(before)
+        listener.listen(CONNECTIONS_MAX)
+    except OSError as error:
+        listener.close()
+        raise InvalidArgument(f"can't listen there: {error.strerror}", value=path) from error
+    return listener
+
+
+def _loopback(where: str) -> socket.socket:
+    host, colon, port = where.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    host = "127.0.0.1" if host == "localhost" else host
+    try:
+        address = ipaddress.ip_address(host)
+        number = int(port)
+        if not colon or not 0 <= number <= 65535:
+            raise ValueError(where)
+    except ValueError:
+        raise InvalidArgument(
+            "no address to listen on", value=where, remedy="Use an address and a port, such as 127.0.0.1:8900."
+        ) from None
+    if not address.is_loopback:
+        raise NotPermitted(
+            "the console listens on loopback or a unix socket",
+            value=where,
+            remedy="Put a proxy that ends TLS and signs people in before it: docs/console.md.",
+        )
+    listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, number))
+        listener.listen(CONNECTIONS_MAX)
+    except OSError as error:
+        listener.close()
+        raise InvalidArgument(
+            f"can't listen there: {error.strerror}", value=where, remedy="Use another port."
+        ) from error
+    return listener
