@@ -73,7 +73,7 @@ async def fetch_file(
                         if read > size_limit:
                             raise LimitExceeded(
                                 "the file is larger than what is taken of one",
-                                value=f"more than {read - len(data)} bytes",
+                                value=f"{read} bytes or more",
                                 limit=f"{size_limit} bytes",
                                 remedy="Say a larger size_limit (--size-limit).",
                             )
