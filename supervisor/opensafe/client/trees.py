@@ -13,7 +13,7 @@ import pathlib
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import IO, BinaryIO, Final, Self, cast
+from typing import IO, BinaryIO, Final, cast
 
 from opensafe.errors import BadArchive, InvalidArgument, LimitExceeded
 from opensafe.model.files import DOWNLOAD_BYTES, MAX_TREE_ENTRIES
@@ -25,37 +25,51 @@ from ._files import Left, LeftOut
 _CHUNK: Final = 256 * 1024
 _REPORTED: Final = 1000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Reads that find nothing, of an archive without its end blocks: one for a member's rest, one for the next header.
-_EMPTY_READS: Final = 4
 #: In the place of another type, or of a directory that is not empty.
 _TAKEN: Final = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENOTEMPTY)
-#: What extends a header, which is read into memory whole, and how large it may be: names are no longer.
-_EXTENSIONS: Final = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
-_EXTENSION_MAX: Final = 1 << 20
+#: A member's header and all that extends it, maps of holes too, which is read into memory whole: names are no longer.
+_HEADER_MAX: Final = 1 << 20
 
 
-class _Header(tarfile.TarInfo):
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        header = super().frombuf(buf, encoding, errors)
-        if header.type in _EXTENSIONS and header.size > _EXTENSION_MAX:
-            raise BadArchive("an extended header is too large", value=header.size, limit=f"{_EXTENSION_MAX} bytes")
-        return header
+class _Source:
+    """An archive as tarfile reads it: onwards, to its end, and at once no more than was granted.
 
-
-class _Bounded:
-    """A stream that ends. tarfile asks on behind the end, as often as a member claims to be large."""
+    tarfile asks on behind the end, as often as a member claims to be large, and takes a header's extensions whole.
+    """
 
     def __init__(self, archive: BinaryIO) -> None:
         self._archive = archive
-        self._empty = 0
+        self._at = 0
+        self._last = b""
+        self.granted = _HEADER_MAX
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, to: int) -> None:
+        if to < self._at:
+            raise tarfile.StreamError("it leads back")
+        while self._at < to:
+            if not self._take(min(_CHUNK, to - self._at)):
+                raise EOFError("it ends within a member")
 
     def read(self, size: int) -> bytes:
-        data = self._archive.read(size)
-        self._empty += not data
-        if self._empty > _EMPTY_READS:
-            raise EOFError("it ends within a member")
-        return data
+        if size > self.granted:
+            raise BadArchive(
+                "an extended header is too large", value=f"{size} bytes more", limit=f"{_HEADER_MAX} bytes"
+            )
+        self.granted -= size
+        return self._take(size)
+
+    def check_end(self) -> None:
+        """Raises BadArchive where tarfile took for the end what is neither a block of zeros nor the stream's end."""
+        if self._last.strip(b"\0"):
+            raise BadArchive("a header in the archive is damaged", value=f"before byte {self._at}")
+
+    def _take(self, size: int) -> bytes:
+        self._last = self._archive.read(size)
+        self._at += len(self._last)
+        return self._last
 
 
 class _Unpacking:
@@ -63,7 +77,7 @@ class _Unpacking:
         self._root = root
         self._with_auto_run = with_auto_run
         self._size_limit = size_limit
-        self._size = self._entries = 0
+        self._size = self._entries = self._made = 0
         self._left: list[LeftOut] = []
         self._count = 0
         self._settle: list[tuple[bytes, int, int]] = []
@@ -102,6 +116,8 @@ class _Unpacking:
                     os.close(fd)
 
     def _admit(self, size: int) -> None:
+        if size < 0:  # it would make room for others
+            raise BadArchive("a member's size is negative", value=size)
         self._size += size
         self._entries += 1
         if self._size > self._size_limit:
@@ -111,8 +127,7 @@ class _Unpacking:
                 limit=f"{self._size_limit} bytes",
                 remedy="Look at what makes it large, then say a larger size_limit (--size-limit).",
             )
-        if self._entries > MAX_TREE_ENTRIES:
-            raise LimitExceeded("the tree has more entries than are taken", value=self._entries, limit=MAX_TREE_ENTRIES)
+        _bound_entries(self._entries)
 
     def _guarded(self, path: bytes, make: Callable[[], None]) -> None:
         """What one member meets is its own; a full disk is everybody's."""
@@ -170,6 +185,8 @@ class _Unpacking:
                 if make:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(part, 0o755, dir_fd=fd)
+                        self._made += 1
+                        _bound_entries(self._made)  # one name can be the way to thousands
                 inner = os.open(part, _DIRECTORY, dir_fd=fd)
             finally:
                 os.close(fd)
@@ -211,23 +228,33 @@ def unpack(archive: BinaryIO, target: str, *, with_auto_run: bool, size_limit: i
     hold it.
     """
     try:
-        with tarfile.open(
-            fileobj=cast(BinaryIO, _Bounded(archive)), mode="r|", errorlevel=2, tarinfo=_Header
-        ) as tar:  # where nothing came, nothing is made
-            os.makedirs(target, exist_ok=True)
+        source = _Source(archive)
+        with tarfile.TarFile(fileobj=cast(BinaryIO, source), errorlevel=2) as tar:
+            os.makedirs(target, exist_ok=True)  # not before: where nothing came, nothing is made
             root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 unpacking = _Unpacking(root, with_auto_run=with_auto_run, size_limit=size_limit)
-                for member in tar:
+                for member in _members(tar, source):
                     unpacking.member(tar, member)
                 unpacking.settle()
                 return unpacking.left()
             finally:
                 os.close(root)
-    except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+    except (tarfile.TarError, ValueError, OverflowError, EOFError, IndexError, RecursionError) as error:
         raise BadArchive(f"the archive is malformed: {error}", value=target) from error
     except OSError as error:
         raise InvalidArgument(f"it can't be unpacked here: {error.strerror}", value=error.filename or target) from error
+
+
+def _members(tar: tarfile.TarFile, source: _Source) -> Iterator[tarfile.TarInfo]:
+    """One after the other. Of those that are past nothing is kept, nor of what is said of all that follow."""
+    while member := tar.next():
+        source.granted = member.size
+        yield member
+        tar.members.clear()  # type: ignore[attr-defined]  # typeshed lacks it
+        tar.pax_headers = {}
+        source.granted = _HEADER_MAX
+    source.check_end()
 
 
 def pack(source: str, into: BinaryIO) -> Left:
@@ -304,6 +331,11 @@ def _stays(depth: int, target: bytes) -> bool:
         elif part not in (b"", b"."):
             named = True
     return True
+
+
+def _bound_entries(count: int) -> None:
+    if count > MAX_TREE_ENTRIES:
+        raise LimitExceeded("the tree has more entries than are taken", value=count, limit=MAX_TREE_ENTRIES)
 
 
 def _make_way(parent: int, name: bytes) -> None:
