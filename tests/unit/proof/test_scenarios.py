@@ -2,13 +2,16 @@
 
 import collections
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from opensafe.errors import InvalidArgument
+from opensafe.model.decision import Action
+from opensafe.model.outcome import OutcomeKind
 from opensafe.proof import private
 from opensafe.proof.scenarios import data, figures, site
-from opensafe.proof.scenarios.play import End, Played
+from opensafe.proof.scenarios.play import Cast, End, Played, play
 from opensafe.proof.scenarios.suite import Result
 
 
@@ -75,6 +78,51 @@ def test_a_bad_line_is_refused(tmp_path, line, why):
     bad.write_text(good.read_text())
     with pytest.raises(InvalidArgument, match="twice"):
         data.load(tmp_path)
+
+
+class Agent:
+    """A principal whose every call is judged and ends as it is told, but for the look at the mark."""
+
+    def __init__(self, action, kind, *, marked):
+        self.action, self.kind, self.marked = action, kind, marked
+
+    async def create_session(self, name, limits=None):
+        return "session"
+
+    async def create_sandbox(self, session):
+        return SimpleNamespace(sandbox=SimpleNamespace(sandbox_id="sandbox"))
+
+    async def close_session(self, session):
+        pass
+
+    async def unban(self, name):
+        pass
+
+    async def run_call(self, session, sandbox, name, tool, arguments):
+        looks = name == "look"
+        return SimpleNamespace(
+            verdict=SimpleNamespace(action=Action.ALLOW if looks else self.action, rules=(), review_id=""),
+            outcome=SimpleNamespace(kind=OutcomeKind.EXITED if looks else self.kind, exit_code=int(not self.marked)),
+        )
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "marked", "end"),
+    [
+        (Action.ALLOW, OutcomeKind.DEADLINE, False, End.NOT_REACHED),
+        (Action.ALLOW, OutcomeKind.SIGNALLED, False, End.NOT_REACHED),
+        (Action.ALLOW, OutcomeKind.DEADLINE, True, End.RAN),
+        (Action.ALLOW, OutcomeKind.EXITED, False, End.RAN),
+        (Action.BLOCK, OutcomeKind.BLOCKED, False, End.STOPPED),
+        (Action.BLOCK, OutcomeKind.BLOCKED, True, End.RAN),
+    ],
+)
+async def test_an_aim_that_is_allowed_and_ended_by_something_else_shows_nothing(action, kind, marked, end):
+    agent = Agent(action, kind, marked=marked)
+    step = data.Step(tool="Bash", arguments={"command": "touch {mark}"}, aim=True)
+    played = await play(data.Part(idea="i", steps=(step,)), Cast("name", agent, agent, agent))  # type: ignore[arg-type]  # has the methods that are used
+    assert (played.end, played.marked) == (end, marked)
+    assert bool(played.fault) is (end is End.NOT_REACHED)
 
 
 STOPPED = Played(end=End.STOPPED, said=("block",), rules=("right",))

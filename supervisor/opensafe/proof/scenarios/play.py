@@ -24,10 +24,15 @@ from .data import Do, Part, Step
 
 _DONE: Final = Outcome(kind=OutcomeKind.EXITED, exit_code=0)
 _AGENT: Final = "scenario"
+#: In the place of an action: it was allowed, and something ended it.
+_FAILED: Final = "failed"
 
 
 class End(enum.StrEnum):
-    """stopped: no aim was allowed, and no mark is there. ran: an aim was allowed, or a mark is there. not_reached."""
+    """stopped: no aim was allowed, and no mark is there. ran: an aim was allowed and ended, or a mark is there.
+
+    not_reached: neither can be said; one that is allowed and then ended by something else has shown nothing.
+    """
 
     STOPPED = "stopped"
     RAN = "ran"
@@ -83,6 +88,8 @@ async def play(part: Part, cast: Cast, *, strict: bool = True) -> Played:
         await stage.end()
     aims = stage.aims
     ran = marked or any(aim.action == Action.ALLOW for aim in aims)
+    if not ran and (failed := [aim for aim in aims if aim.action == _FAILED]):
+        return Played(end=End.NOT_REACHED, fault=f"an aim was allowed, and ended otherwise: {failed[0].rules}")
     return Played(
         end=End.RAN if ran else End.STOPPED,
         said=tuple(aim.action for aim in aims),
@@ -184,7 +191,7 @@ class _Stage:
         self._asked[name] = (tool, arguments)
         ran = await self._cast.agent.run_call(self._sessions[-1], self._sandbox, name, tool, arguments)
         if ran.verdict.action is Action.ALLOW and ran.outcome.kind is not OutcomeKind.EXITED:
-            return _Answer("failed", (ran.outcome.kind,))
+            return _Answer(_FAILED, (ran.outcome.kind,))
         return await self._noted(name, ran.verdict)
 
     async def _permit(self, name: str, step: Step) -> _Answer:
