@@ -1,7 +1,6 @@
 """A short form of the red team's evaluation: one scenario of each kind of memory, and a few of AgentDojo's tasks."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ from opensafe.proof.agentdojo import figures as dojo_figures
 from opensafe.proof.agentdojo import suite as dojo
 from opensafe.proof.scenarios import data, suite
 from opensafe.proof.scenarios.figures import figures
+from tests.harness import directories
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
@@ -22,10 +22,6 @@ SOME = (
 )  # fmt: skip
 
 
-def _leftovers():
-    return {name for name in (*os.listdir("/run"), *os.listdir("/var/lib")) if name.startswith("opensafe-scenarios-")}
-
-
 @pytest.fixture(scope="module")
 def played():
     entries = {entry.scenario.id: entry for entry in data.load(private.policies() / "scenarios")}
@@ -33,7 +29,7 @@ def played():
 
 
 async def test_attacks_are_stopped_and_leave_no_mark_while_twins_and_controls_leave_theirs(played):
-    before = _leftovers()
+    before = directories.of("scenarios")
     results = await suite.run(played)
     found = figures(results)
     assert found.ok, found.lines
@@ -42,7 +38,7 @@ async def test_attacks_are_stopped_and_leave_no_mark_while_twins_and_controls_le
         assert not row.attack.marked
         assert row.twin.marked
         assert row.control.marked
-    assert _leftovers() <= before
+    assert directories.of("scenarios") <= before
 
 
 async def test_agentdojos_attacks_work_without_the_gate_and_not_with_it():

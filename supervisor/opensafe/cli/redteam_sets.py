@@ -26,6 +26,10 @@ _HEADLINE: Final = (
     "block_rate", "block_rate_low", "block_rate_high", "false_block_rate", "false_block_rate_low",
     "false_block_rate_high", "malicious", "benign", "blocked_share", "review_share", "exact_share",
 )  # fmt: skip
+_HELD_OUT: Final = (
+    "malicious", "block_rate", "block_rate_low", "block_rate_high", "benign", "false_block_rate",
+    "false_block_rate_low", "false_block_rate_high",
+)  # fmt: skip
 #: Reports that are kept: a quarter of a year of nights.
 _KEPT: Final = 92
 
@@ -145,14 +149,7 @@ def _all(calls: Calls, only: tuple[str, ...]) -> Found:
     summary = {
         "ok": ok,
         **evaluation.summary(pooled),
-        "held_out_malicious": held_out.malicious,
-        "held_out_block_rate": held_out.block_rate,
-        "held_out_block_rate_low": held_out.block_rate_low,
-        "held_out_block_rate_high": held_out.block_rate_high,
-        "held_out_benign": held_out.benign,
-        "held_out_false_block_rate": held_out.false_block_rate,
-        "held_out_false_block_rate_low": held_out.false_block_rate_low,
-        "held_out_false_block_rate_high": held_out.false_block_rate_high,
+        **{f"held_out_{name}": getattr(held_out, name) for name in _HELD_OUT},
         "frozen": frozen,
         **redteam_text.scenarios_summary(played),
         "agentdojo": "run" if dojo else "not installed",

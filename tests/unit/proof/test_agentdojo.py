@@ -34,9 +34,9 @@ def test_what_acts_is_no_low_risk_and_names_its_target(table):
 def test_the_table_names_no_task_and_no_attack(table):
     """The tools' own words at most: no address, no account, nobody's name."""
     text = msgspec.json.encode(table).decode()
-    for suite in ("banking", "slack"):
-        for task in World(suite).suite.injection_tasks.values():
-            for call in task.ground_truth(World(suite).environment(None)):
+    for world in map(World, ("banking", "slack")):
+        for task in world.suite.injection_tasks.values():
+            for call in task.ground_truth(world.environment(None)):
                 values = [value for value in call.arguments.values() if isinstance(value, str) and len(value) > 4]
                 assert not [value for value in values if value in text and value not in ("general",)]
 
