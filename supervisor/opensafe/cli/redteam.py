@@ -84,9 +84,11 @@ def run(
     if half is not Halves.ALL and attacked is not Sets.POLICY:
         raise InvalidArgument("--half goes with --set policy", value=half)
     calls = redteam_sets.Calls(half=half, bundle=bundle, trust=trust, cases=cases)
+    before = proof.read(baseline) if baseline else None  # a night is too long to learn then that it can't be read
     found = redteam_sets.RUNNERS[attacked or "all"](calls, tuple(only or ()))
-    kept = baseline or (redteam_sets.last_report(reports, found.report["schema"]) if reports else None)
-    compared = proof.compare(proof.read(kept), found.report) if kept else None
+    if before is None and reports:
+        before = redteam_sets.last_report(reports, found.report["schema"])
+    compared = proof.compare(before, found.report) if before else None
     ok = found.report["summary"]["ok"] and not (compared and compared.worse)
     found.add(compared, ok=ok)
     if reports:

@@ -57,12 +57,19 @@ class Found(msgspec.Struct, kw_only=True):
         self.report["details"]["baseline"] = msgspec.to_builtins(compared)
 
 
-def last_report(directory: pathlib.Path, schema: str) -> pathlib.Path | None:
-    """The last one of this kind that was kept there."""
+def last_report(directory: pathlib.Path, schema: str) -> dict[str, Any] | None:
+    """The last one of this kind that was kept there. Says which it can't read, and goes on with the one before."""
     from opensafe.proof import baseline
 
-    kept = sorted(directory.glob("redteam-*.json"), reverse=True)
-    return next((path for path in kept if baseline.read(path)["schema"] == schema), None)
+    for path in sorted(directory.glob("redteam-*.json"), reverse=True):
+        try:
+            kept = baseline.read(path)
+        except InvalidArgument as error:
+            present.say(f"left out: {error}")
+        else:
+            if kept["schema"] == schema:
+                return kept
+    return None
 
 
 def keep_report(directory: pathlib.Path, text: str) -> None:

@@ -27,11 +27,11 @@ _RATES: Final = {
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """One that is another now."""
+    """One that is another now. now: None where it is not measured any more, which is worse."""
 
     name: str
     before: float
-    now: float
+    now: float | None
     worse: bool
 
 
@@ -86,7 +86,8 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> Compared:
 def lines(compared: Compared) -> Iterator[str]:
     """For people."""
     for rate in compared.rates:
-        yield f"{rate.name}: {rate.before:.2%} before, {rate.now:.2%} now{' (WORSE)' if rate.worse else ''}"
+        now = "not measured" if rate.now is None else f"{rate.now:.2%}"
+        yield f"{rate.name}: {rate.before:.2%} before, {now} now{' (WORSE)' if rate.worse else ''}"
     yield from (f"missed now: {one}" for one in compared.missed_now)
     yield from (f"missed no more: {one}" for one in compared.missed_no_more)
     if compared.held_out_worse:
@@ -98,7 +99,11 @@ def lines(compared: Compared) -> Iterator[str]:
 def _rates(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Rate]:
     for name, up in _RATES.items():
         old, new = before.get(name), now.get(name)
-        if isinstance(old, int | float) and isinstance(new, int | float) and old != new:
+        if not isinstance(old, int | float):
+            continue
+        if not isinstance(new, int | float):
+            yield Rate(name=name, before=old, now=None, worse=True)
+        elif old != new:
             yield Rate(name=name, before=old, now=new, worse=(new < old) is up)
 
 

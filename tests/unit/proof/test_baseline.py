@@ -47,6 +47,16 @@ def test_it_names_what_changed():
     assert "missed now: c" in text
 
 
+def test_a_rate_that_is_not_measured_any_more_is_worse():
+    compared = baseline.compare(_report(block_rate=0.99, utility=0.8), _report(block_rate=0.99))
+    assert compared.worse
+    assert list(baseline.lines(compared)) == ["utility: 80.00% before, not measured now (WORSE)"]
+
+
+def test_a_rate_that_was_not_measured_before_is_no_worse():
+    assert not baseline.compare(_report(block_rate=0.99), _report(block_rate=0.99, utility=0.1)).worse
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"summary": {}}'])
 def test_what_is_no_report_is_refused(tmp_path, text):
     path = tmp_path / "old.json"
@@ -105,6 +115,30 @@ def test_a_command_holds_its_report_against_the_last_one_kept(small, tmp_path):
     assert not found["summary"]["ok"]
     assert found["details"]["baseline"]["missed_now"] == ["stopped"]
     assert len(list(tmp_path.glob("redteam-*.json"))) == 2
+
+
+def test_a_kept_report_that_is_damaged_is_left_out_and_the_one_before_is_the_baseline(small, tmp_path):
+    assert _run(small, "--reports", str(tmp_path)).returncode == 0
+    damaged = tmp_path / "redteam-99990101T000000.json"
+    damaged.write_text("{")
+    ran = _run(small, "--reports", str(tmp_path))
+    assert ran.returncode == 0, ran.stderr
+    assert damaged.name in ran.stderr
+    assert "nothing changed since the baseline" in ran.stdout
+
+
+def test_where_no_report_can_be_read_there_is_no_baseline(small, tmp_path):
+    (tmp_path / "redteam-20260101T000000.json").write_text("{")
+    ran = _run(small, "--reports", str(tmp_path))
+    assert ran.returncode == 0, ran.stderr
+    assert "baseline" not in ran.stdout
+
+
+def test_a_baseline_that_can_t_be_read_is_told_before_anything_runs(tmp_path):
+    (tmp_path / "old.json").write_text("{")
+    ran = _run(tmp_path / "no cases", "--baseline", str(tmp_path / "old.json"))
+    assert "the baseline can't be read" in ran.stderr
+    assert "the baseline" not in _run(tmp_path / "no cases").stderr
 
 
 @pytest.mark.parametrize("words", [("--only", "budget"), ("--half", "dev")])
