@@ -1,13 +1,16 @@
 #!/bin/sh
-# Removes what install.sh and the set-up put under the prefix, and the unit. Configuration, state (the records!) and
-# the account stay: they are the operator's.
+# Removes what install.sh and the set-up put under the prefix, and the units. Configuration, state (the records!), the red
+# team's reports and the account stay: they are the operator's.
 set -eu
 
 cd "$(dirname -- "$0")/.."
 . deploy/layout.sh
 
 if [ -z "$DESTDIR" ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now opensafe-redteam.timer opensafe.service 2>/dev/null || true
+    # Each by itself: one that is not there would keep the others from being stopped. The timer first.
+    for name in opensafe-redteam.timer opensafe-redteam.service opensafe.service; do
+        systemctl disable --now "$name" 2>/dev/null || true
+    done
 fi
 rm -f "$unit" "$sysusers" "$config.example"
 rm -f "$(dirname "$unit")/opensafe-redteam.service" "$(dirname "$unit")/opensafe-redteam.timer"
@@ -17,5 +20,5 @@ done
 rm -f "$target/bin/opensafe" "$target/bin/opa" "$target/bin/runsc"
 rmdir "$target/bin" "$target" 2>/dev/null || true
 
-echo "uninstall: removed $target and $unit"
-echo "uninstall: kept $config, /var/lib/opensafe and the user opensafe"
+echo "uninstall: removed $target and the units in $(dirname "$unit")"
+echo "uninstall: kept $config, /var/lib/opensafe, /var/lib/opensafe-redteam and the user opensafe"

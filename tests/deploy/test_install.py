@@ -82,6 +82,30 @@ def test_a_prefix_that_would_hit_the_host_is_refused(tmp_path, prefix):
     assert "absolute directory" in refused.stderr
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("absent", ["", "opensafe-redteam.timer"])
+def test_uninstall_stops_each_unit_and_names_what_it_keeps(tmp_path, absent):
+    """Where systemd runs, which is made to seem so; one unit that is not there keeps no other from being stopped."""
+    control = tmp_path / "bin/systemctl"
+    control.parent.mkdir()
+    control.write_text(f"""#!/bin/sh
+for unit; do [ "$unit" != "{absent}" ] || exit 1; done
+for unit; do case $unit in opensafe*) echo "$unit" >>{tmp_path}/stopped ;; esac; done
+""")
+    control.chmod(0o755)
+    places = {name: str(tmp_path / name.lower()) for name in ("PREFIX", "SYSCONFDIR", "UNITDIR", "SYSUSERSDIR")}
+    environment = {**os.environ, **places, "DESTDIR": "", "PATH": f"{control.parent}:{os.environ['PATH']}"}
+    script = "mount -t tmpfs run /run && mkdir -p /run/systemd/system && exec sh deploy/uninstall.sh"
+    removed = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert removed.returncode == 0, removed.stderr
+    units = ["opensafe-redteam.timer", "opensafe-redteam.service", "opensafe.service"]
+    assert (tmp_path / "stopped").read_text().split() == [unit for unit in units if unit != absent]
+    (kept,) = [line for line in removed.stdout.splitlines() if "kept" in line]
+    assert "/var/lib/opensafe-redteam" in kept.replace(",", "").split()
+
+
 def test_uninstall_keeps_the_configuration_and_removes_the_rest(destination):
     changed = destination / "etc/opensafe/opensafe.toml"
     changed.write_text("# mine\n")
