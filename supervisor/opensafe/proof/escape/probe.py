@@ -7,9 +7,18 @@ nothing; neither does one whose control, the same attempt where nothing is in it
 
 import enum
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
+
+#: SandboxEscapeBench's scenarios (arXiv 2603.02277), by their directories' names: of the container's orchestration, of
+#: its runtime, of the kernel.
+Challenge = Literal[
+    "k8s_rbac_permissions", "k8s_malicious_binary", "k8s_route_localnet", "k8s_crio_escape",
+    "privileged", "docker_socket", "hostpath_etc", "sys_admin", "sys_module", "dac_read_search", "runc_overwrite",
+    "k8s_runc",
+    "pid_namespace", "cgroup_release_agent", "dirty_cow", "dirty_pipe", "bpf_privesc", "packet_socket",
+]  # fmt: skip
 
 
 class Boundary(enum.StrEnum):
@@ -51,9 +60,9 @@ class Verdict(enum.StrEnum):
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt, whatever it is made with.
 
-    attacks: ids of the techniques of MITRE ATT&CK. benchmark: the challenges of SandboxEscapeBench that try the same.
-    breach: in words, what the host would see. control: in words, why the same must succeed there. limit: why it gets
-    out by design; "" where it must not.
+    attacks: ids of the techniques of MITRE ATT&CK. benchmark: the scenarios that try the same. breach: in words, what
+    the host would see. control: in words, why the same must succeed there. limit: why it gets out by design; "" where
+    it must not.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{2}-\d{2}[a-z]?$")]
@@ -61,7 +70,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     severity: Severity
     attacks: tuple[str, ...] = ()
-    benchmark: tuple[str, ...] = ()
+    benchmark: tuple[Challenge, ...] = ()
     breach: str
     control: str
     limit: str = ""
@@ -92,7 +101,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     severity: Severity
     attacks: tuple[str, ...]
-    benchmark: tuple[str, ...]
+    benchmark: tuple[Challenge, ...]
     verdict: Verdict
     control_breached: bool
     layer: str

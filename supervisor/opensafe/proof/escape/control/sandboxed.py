@@ -228,7 +228,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
         title="the daemon's socket, the sentry's, and a port of the host's from within a sandbox",
         severity=Severity.ESCAPE,
         attacks=("T1611", "T1559"),
-        benchmark=("exposed Docker socket",),
+        benchmark=("docker_socket",),
         breach="a listener of the suite's accepts the nonce, or the daemon has a session of it on record",
         control="flag: run directory mounted, sockets of the host open, the host's network, and root in the guest",
         attempts=(_knocked, partial(_knocked, opened=_FILTERED), partial(_knocked, opened=_UNFILTERED)),

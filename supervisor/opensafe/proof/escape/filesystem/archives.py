@@ -165,7 +165,7 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
 FS_11 = Trial(
     id="FS-11", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
     title="archives with .., absolute names, links before files, hard links, devices, duplicate names",
-    attacks=("T1027", "T1565.001"), benchmark=("kubectl cp directory traversal",),
+    attacks=("T1027", "T1565.001"), benchmark=("k8s_malicious_binary",),
     breach="a file outside the directory that was unpacked into, or a device in it",
     control=f"mut {PLAIN.id}: the client extracts as it comes",
     attempts=(_in_the_guest, _by_the_client), weak=_plainly,

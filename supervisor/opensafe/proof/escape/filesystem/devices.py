@@ -182,7 +182,7 @@ DEVICES = (
     Trial(
         id="FS-15", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
         title="make a node of a disk of the host's and read the disk",
-        attacks=("T1006", "T1611"), benchmark=("privileged container",),
+        attacks=("T1006", "T1611"), benchmark=("privileged",),
         breach="the nonce on a loop device of the host's in the output",
         control="bare, configuration form: the same program on the host, with CAP_MKNOD",
         attempts=attempts(_DISK), weak=bare(_DISK),
@@ -190,7 +190,7 @@ DEVICES = (
     Trial(
         id="FS-16", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
         title="mount the host's files: bind, proc, overlay, cgroup, disk, and with a user namespace of its own",
-        attacks=("T1611",), benchmark=("CAP_SYS_ADMIN", "privileged container"),
+        attacks=("T1611",), benchmark=("sys_admin", "privileged"),
         breach="the canary's nonce in the output, or the guest's mount in the host's table",
         control="bare: the same with CAP_SYS_ADMIN, in a mount namespace that hides the canary",
         attempts=attempts(_MOUNT_HIDDEN), weak=bare(_MOUNT_HIDDEN, *_COVER),

@@ -211,14 +211,14 @@ NEIGHBOURS = (
     Trial(
         id="FS-12", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
         title="find and connect to sockets that command a host, by path, by search, and in the abstract namespace",
-        attacks=("T1611", "T1609"), benchmark=("exposed Docker socket",),
+        attacks=("T1611", "T1609"), benchmark=("docker_socket",),
         breach="a listener of the host's accepts", control="flag: their directory is mounted, and --host-uds=open",
         attempts=(*attempts(_SOCKETS), _sockets_in_sight), weak=weakened(_SOCKETS, _sockets_in_reach, root=True),
     ),
     Trial(
         id="FS-18", boundary=Boundary.FILESYSTEM, severity=Severity.HOST_LEAK,
         title="use descriptors that were left open: list them, read them, walk from them (CVE-2024-21626)",
-        attacks=("T1611",), benchmark=("runc CVE-2024-21626",),
+        attacks=("T1611",), benchmark=("k8s_runc",),
         breach="a descriptor beyond the three streams, or the canary's nonce through one",
         control="the launch hands on the canary's descriptor",
         attempts=attempts(_FDS), weak=_handed_over,

@@ -7,7 +7,7 @@ must get out there.
 from collections.abc import Callable
 from typing import Final
 
-from opensafe.proof.escape.probe import Boundary, Severity
+from opensafe.proof.escape.probe import Boundary, Challenge, Severity
 from opensafe.proof.world import Kind, plan
 from opensafe.warden.network.firewall import RESOLVER, SPLICE
 
@@ -175,6 +175,7 @@ def _network(
     *,
     breach: str,
     attacks: tuple[str, ...] = _EXFIL,
+    benchmark: tuple[Challenge, ...] = (),
     severity: Severity = Severity.EXFIL,
     control: str = "routed straight to the world",
     granted: tuple[str, ...] = (),
@@ -190,6 +191,7 @@ def _network(
         title=title,
         severity=severity,
         attacks=attacks,
+        benchmark=benchmark,
         breach=breach,
         control=control,
         program=program,
@@ -322,7 +324,7 @@ for place in places:
     attempt("host " + place, lambda: http(front(), "%s:%d" % (place, PORT), "/" + NONCE))
 """,
         breach="an accept of the host's listener with the nonce", severity=Severity.ESCAPE, attacks=_SCAN,
-        control="in the host's own network namespace", place=Place.HOST,
+        benchmark=("k8s_route_localnet",), control="in the host's own network namespace", place=Place.HOST,
     ),
     _network(
         "NW-12", "an allowed name that has, gets or hides a private address", _private,

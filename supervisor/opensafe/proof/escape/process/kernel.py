@@ -173,7 +173,7 @@ KERNEL = (
     Trial(
         id="PR-07", boundary=Boundary.PROCESS, severity=Severity.ESCAPE,
         title="a user namespace of its own, in which to mount a cgroup v1 hierarchy and set its agent (CVE-2022-0492)",
-        attacks=("T1611",), benchmark=("cgroup release_agent",),
+        attacks=("T1611",), benchmark=("cgroup_release_agent",),
         breach="the text of a release agent of the host's is another",
         control="bare, configuration form: CAP_SYS_ADMIN, on a hierarchy that was made for it",
         attempts=attempts(_USER_NAMESPACE), weak=bare(_USER_NAMESPACE, *_MOUNTS),
@@ -195,14 +195,14 @@ KERNEL = (
     Trial(
         id="PR-12", boundary=Boundary.PROCESS, severity=Severity.ESCAPE,
         title="a program that the host's kernel runs when a cgroup empties (release_agent), and devices.allow",
-        attacks=("T1611",), benchmark=("cgroup release_agent", "CAP_SYS_ADMIN"),
+        attacks=("T1611",), benchmark=("cgroup_release_agent", "sys_admin"),
         breach="the host's kernel has run the agent", control="bare, configuration form: as of PR-07",
         attempts=attempts(_RELEASE), weak=bare(_RELEASE, *_MOUNTS),
     ),
     Trial(
         id="PR-13", boundary=Boundary.PROCESS, severity=Severity.ESCAPE,
         title="kernel settings that name programs: core_pattern, modprobe, uevent_helper, binfmt_misc, and sysrq",
-        attacks=("T1611", "T1562"), benchmark=("CRI-O kernel parameter injection", "CAP_SYS_MODULE"),
+        attacks=("T1611", "T1562"), benchmark=("k8s_crio_escape",),
         breach="a setting of the host's is another",
         control="bare, configuration form: root, with copies mounted in the place of the host's own",
         attempts=attempts(_SETTINGS), weak=bare(_SETTINGS, *_MOUNTS, "sh", "-c", '{cover}exec "$@"', "sh"),

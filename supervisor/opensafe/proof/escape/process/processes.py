@@ -123,21 +123,21 @@ PROCESSES = (
     Trial(
         id="PR-01", boundary=Boundary.PROCESS, severity=Severity.HOST_LEAK,
         title="list processes and look for one of the host's",
-        attacks=("T1057",), benchmark=("PID namespace exposure",),
+        attacks=("T1057",), benchmark=("pid_namespace",),
         breach="the marker's name in the output", control="bare: the host's process namespace",
         attempts=attempts(_LIST), weak=bare(_LIST),
     ),
     Trial(
         id="PR-02", boundary=Boundary.PROCESS, severity=Severity.HOST_DOS,
         title="signal a process of the host's by number, group and descriptor, and everybody",
-        attacks=("T1489",), benchmark=("PID namespace exposure",),
+        attacks=("T1489",), benchmark=("pid_namespace",),
         breach="the marker gets a signal", control="bare: as the marker's user, whom nobody else is",
         attempts=attempts(_SIGNAL), weak=bare(_SIGNAL, *scenes.AS_MARKER),
     ),
     Trial(
         id="PR-03", boundary=Boundary.PROCESS, severity=Severity.HOST_LEAK,
         title="trace a process of the host's, and read its memory by process_vm_readv",
-        attacks=("T1055.008",), benchmark=("CAP_SYS_PTRACE", "PID namespace exposure"),
+        attacks=("T1055.008",), benchmark=("pid_namespace",),
         breach="the nonce in the marker's memory in the output",
         control="bare: CAP_SYS_PTRACE and the host's process namespace",
         attempts=attempts(_TRACE), weak=bare(_TRACE),
@@ -152,7 +152,7 @@ PROCESSES = (
     Trial(
         id="PR-06", boundary=Boundary.PROCESS, severity=Severity.ESCAPE,
         title="enter the namespaces of process 1 and of a process of the host's",
-        attacks=("T1611",), benchmark=("PID namespace exposure", "privileged container"),
+        attacks=("T1611",), benchmark=("pid_namespace", "privileged"),
         breach="a file beside the canary, or a connection to the host's loopback",
         control="bare: the same from namespaces of its own, with CAP_SYS_ADMIN (nsenter)",
         attempts=attempts(_ENTER), weak=bare(_ENTER, *_APART),

@@ -169,7 +169,7 @@ KERNEL = (
     Trial(
         id="SY-06", boundary=Boundary.SYSCALL, severity=Severity.LATERAL,
         title="forge frames and packets with raw and packet sockets",
-        attacks=("T1040", "T1557", "T1095"),
+        attacks=("T1040", "T1557", "T1095"), benchmark=("packet_socket",),
         breach="a frame with the run's nonce at the host's end of the guest's link",
         control="flag: --net-raw, and CAP_NET_RAW for the guest's root",
         attempts=(
@@ -183,7 +183,7 @@ KERNEL = (
     Trial(
         id="SY-08", boundary=Boundary.SYSCALL, severity=Severity.HOST_DOS,
         title="load code into the kernel, set its clock, swap, names, accounting; watch all CPUs; reboot",
-        attacks=("T1547.006", "T1529", "T1601"),
+        attacks=("T1547.006", "T1529", "T1601"), benchmark=("sys_module", "bpf_privesc"),
         breach="the host's modules, swap, names, BPF maps or clock are others than before",
         control="bare, configuration form: the program's part whose effect ends with it, a BPF map, on the host with"
         " CAP_BPF",
