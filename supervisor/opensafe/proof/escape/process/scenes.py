@@ -6,7 +6,7 @@ import os
 import pathlib
 import tempfile
 import tty
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
 from opensafe.proof.escape import host
@@ -182,10 +182,17 @@ class Terminal:
 
     async def found(self, output: bytes) -> str:  # noqa: ARG002 - the terminal tells
         for end, what in ((self._master, "written to"), (self.slave, "typed into")):
-            with contextlib.suppress(BlockingIOError):
-                got = os.read(end, 1 << 16)
-                return f"{len(got)} bytes were {what} the host's terminal" if self._mark.encode() in got else ""
+            got = b"".join(_waiting(end))
+            if self._mark.encode() in got:
+                return f"{len(got)} bytes were {what} the host's terminal"
         return ""
+
+
+def _waiting(descriptor: int) -> Iterator[bytes]:
+    """All that can be read of it now."""
+    with contextlib.suppress(BlockingIOError):
+        while got := os.read(descriptor, 1 << 16):
+            yield got
 
 
 @contextlib.asynccontextmanager
