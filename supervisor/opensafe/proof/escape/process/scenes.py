@@ -17,7 +17,7 @@ from opensafe.proof.escape.network.stage import Listener
 _UID: Final = 61234
 AS_MARKER: Final = ("setpriv", f"--reuid={_UID}", f"--regid={_UID}", "--clear-groups")
 _SEGMENT_BYTES: Final = 4096
-_IPC_CREAT, _IPC_RMID = 0o1000, 0
+_IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
 _GETVAL, _SETVAL = 12, 16
 _SHARED_MEMORY: Final = pathlib.Path("/dev/shm")  # noqa: S108 - the host's own is what is tried
 _V1: Final = pathlib.Path("/sys/fs/cgroup")
@@ -132,22 +132,26 @@ async def hierarchy() -> AsyncIterator[Scene]:
 class _Shared:
     """A System V segment and semaphore under one key (ipc(7)), and a file of shared memory (shm_overview(7)).
 
-    Everybody may use them. `remove` takes them away.
+    Everybody may use them. undone: takes each away that was made. Raises OSError where the key is somebody's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, undone: contextlib.ExitStack) -> None:
         self._nonce = host.nonce()
-        self._file = _SHARED_MEMORY / self._nonce[::-1]
+        file = _SHARED_MEMORY / self._nonce[::-1]
         key = int.from_bytes(os.urandom(3), "little") + 1
-        self.facts: Mapping[str, object] = {"KEY": key, "FILE": str(self._file)}
-        self._segment = _checked(_libc.shmget(key, _SEGMENT_BYTES, _IPC_CREAT | 0o666), "shmget")
-        at = ctypes.c_void_p(_libc.shmat(self._segment, None, 0))
+        self.facts: Mapping[str, object] = {"KEY": key, "FILE": str(file)}
+        new = _IPC_CREAT | _IPC_EXCL | 0o666
+        segment = _checked(_libc.shmget(key, _SEGMENT_BYTES, new), "shmget")
+        undone.callback(_libc.shmctl, segment, _IPC_RMID, None)
+        at = ctypes.c_void_p(_libc.shmat(segment, None, 0))
         ctypes.memmove(at, self._nonce.encode(), len(self._nonce))
         _libc.shmdt(at)
-        self._semaphore = _checked(_libc.semget(key, 1, _IPC_CREAT | 0o666), "semget")
+        self._semaphore = _checked(_libc.semget(key, 1, new), "semget")
+        undone.callback(_libc.semctl, self._semaphore, 0, _IPC_RMID)
         _checked(_libc.semctl(self._semaphore, 0, _SETVAL, 1), "semctl")
-        self._file.write_text(self._nonce)
-        self._file.chmod(0o666)
+        undone.callback(file.unlink, missing_ok=True)
+        file.write_text(self._nonce)
+        file.chmod(0o666)
 
     async def found(self, output: bytes) -> str:
         if self._nonce.encode() in output:
@@ -155,20 +159,12 @@ class _Shared:
         changed = _libc.semctl(self._semaphore, 0, _GETVAL) != 1
         return "the host's semaphore is another" if changed else ""
 
-    def remove(self) -> None:
-        _libc.shmctl(self._segment, _IPC_RMID, None)
-        _libc.semctl(self._semaphore, 0, _IPC_RMID)
-        self._file.unlink()
-
 
 @contextlib.asynccontextmanager
 async def shared() -> AsyncIterator[Scene]:
     """See _Shared."""
-    made = _Shared()
-    try:
-        yield made
-    finally:
-        made.remove()
+    with contextlib.ExitStack() as undone:
+        yield _Shared(undone)
 
 
 class Terminal:
