@@ -11,6 +11,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -206,7 +207,12 @@ class UnixListener:
 async def command(*argv: str, ended: bool = False) -> str:
     """What a command of the host's says. ended: however it ends. Raises OSError with what it says where it fails."""
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
+        *argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        start_new_session=True,
     )
     stdout, stderr = await _communicated(process)
     if process.returncode and not ended:
@@ -260,17 +266,19 @@ async def python(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **(env or {}), **({"PYTHONPATH": str(source)} if source else {})},
+        start_new_session=True,
     )
     stdout, stderr = await _communicated(process, stdin)
     return Ended(process.returncode or 0, stdout, stderr)
 
 
 async def _communicated(process: asyncio.subprocess.Process, stdin: bytes | None = None) -> tuple[bytes, bytes]:
-    """What a child writes until its end. It is killed where nobody waits for that any more."""
+    """What the first process of a session writes until its end. All of its group is killed then, and where nobody waits
+    for it any more.
+    """
     try:
         return await process.communicate(stdin)
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
