@@ -55,6 +55,11 @@ async def test_a_program_and_its_children_are_killed_where_it_is_waited_for_no_l
     assert all(map(ends, pids))
 
 
+async def test_what_cannot_be_started_is_an_error():
+    with pytest.raises(FileNotFoundError):
+        await host.command("no-such-program-of-anybodys")
+
+
 async def test_a_deadline_is_raised_and_ends_the_program():
     with pytest.raises(TimeoutError):
         await host.bare("import time; time.sleep(600)", deadline_s=0.1)

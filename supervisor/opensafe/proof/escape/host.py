@@ -204,44 +204,6 @@ class UnixListener:
         writer.close()
 
 
-async def command(*argv: str, ended: bool = False) -> str:
-    """What a command of the host's says. ended: however it ends. Raises OSError with what it says where it fails."""
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        start_new_session=True,
-    )
-    stdout, stderr = await _communicated(process)
-    if process.returncode and not ended:
-        raise OSError(process.returncode, f"{' '.join(argv)}: {stderr.decode().strip()}")
-    return (stdout + stderr).decode() if ended else stdout.decode()
-
-
-async def bare(
-    program: str, *words: str, prefix: Sequence[str] = (), env: Mapping[str, str] | None = None, deadline_s: float = 60
-) -> bytes:
-    """What a Python program writes on the host, where nothing is in its way but what `prefix`, as of unshare, makes.
-
-    Raises TimeoutError.
-    """
-    process = await asyncio.create_subprocess_exec(
-        *prefix,
-        *(_PYTHON, "-I", "-c", program, *words),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd="/",
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} if env is None else dict(env),
-        start_new_session=True,
-    )
-    async with asyncio.timeout(deadline_s):
-        stdout, _ = await _communicated(process)
-    return stdout
-
-
 class Ended(msgspec.Struct, frozen=True):
     """How a child ended, and what it wrote."""
 
@@ -256,29 +218,63 @@ class Ended(msgspec.Struct, frozen=True):
         return self.stdout
 
 
+async def command(*argv: str, ended: bool = False) -> str:
+    """What a command of the host's says. ended: however it ends. Raises OSError with what it says where it fails."""
+    done = await _ran(argv, cwd="/")
+    if done.status and not ended:
+        raise OSError(done.status, f"{' '.join(argv)}: {done.stderr.decode().strip()}")
+    return (done.stdout + done.stderr).decode() if ended else done.stdout.decode()
+
+
+async def bare(
+    program: str, *words: str, prefix: Sequence[str] = (), env: Mapping[str, str] | None = None, deadline_s: float = 60
+) -> bytes:
+    """What a Python program writes on the host, where nothing is in its way but what `prefix`, as of unshare, makes.
+
+    Raises TimeoutError.
+    """
+    given = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} if env is None else env
+    async with asyncio.timeout(deadline_s):
+        done = await _ran((*prefix, _PYTHON, "-I", "-c", program, *words), env=given, cwd="/", merged=True)
+    return done.stdout
+
+
 async def python(
     *words: str, stdin: bytes = b"", source: pathlib.Path | None = None, env: Mapping[str, str] | None = None
 ) -> Ended:
     """Run this interpreter. source: of the package, where that is not this one (mutants.py). env: beside ours."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *words),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **(env or {}), **({"PYTHONPATH": str(source)} if source else {})},
-        start_new_session=True,
-    )
-    stdout, stderr = await _communicated(process, stdin)
-    return Ended(process.returncode or 0, stdout, stderr)
+    given = {**os.environ, **(env or {}), **({"PYTHONPATH": str(source)} if source else {})}
+    return await _ran((sys.executable, *words), env=given, stdin=stdin)
 
 
-async def _communicated(process: asyncio.subprocess.Process, stdin: bytes | None = None) -> tuple[bytes, bytes]:
-    """What the first process of a session writes until its end. All of its group is killed then, and where nobody waits
-    for it any more.
+async def _ran(
+    argv: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    merged: bool = False,
+) -> Ended:
+    """Run one in a session of its own, of which nothing is left afterwards, nor where it is waited for no longer.
+
+    merged: both of its streams are one.
     """
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *argv,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    )
     try:
-        return await process.communicate(stdin)
+        stdout, stderr = await (await asyncio.shield(starting)).communicate(stdin)
     finally:
+        process = await starting  # it may run before we know of it
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+    return Ended(process.returncode or 0, stdout, stderr or b"")
