@@ -11,7 +11,7 @@ import pathlib
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
@@ -25,6 +25,7 @@ from opensafe.proof.signed import SignedBundles
 
 from . import guest, host
 from .cell import TEMPLATE, Cell, Cells, Output
+from .keeping import Keeping
 from .probe import Run
 from .trial import Attempt
 from .weakening import Weakening
@@ -50,7 +51,6 @@ _AGENT: Final = "escape"
 _SIZE: Final = SandboxSize()
 _ROLES: Final[Mapping[str, Sequence[str]]] = {"default": ("developer",)}
 _PYTHON: Final = "/usr/bin/python3"
-_Kept = TypeVar("_Kept")
 _POLICY, _FILTER, _USER = "policy", "call filter", "the guest's user"
 #: How a call that was allowed can have tried all it had.
 _TRIED: Final = (OutcomeKind.EXITED, OutcomeKind.SIGNALLED, OutcomeKind.VIOLATION)
@@ -84,11 +84,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Ground:
     """Cells, and a daemon with its client. daemon: None where only controls run."""
 
-    def __init__(self, cells: Cells, daemon: private.PrivateDaemon | None, stack: contextlib.AsyncExitStack) -> None:
+    def __init__(self, cells: Cells, daemon: private.PrivateDaemon | None, keeping: Keeping) -> None:
         self.cells = cells
         self.daemon = daemon
-        self._stack = stack
-        self._kept: dict[str, asyncio.Task[Any]] = {}
+        #: What several probes stand on and not all.
+        self.kept = keeping.kept
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -96,19 +96,11 @@ class Ground:
         """Both. The daemon has the shipped rules, but for how often one may be refused."""
         async with contextlib.AsyncExitStack() as stack:
             cells = await stack.enter_async_context(Cells.open())
-            if only_controls:
-                yield cls(cells, None, stack)
-                return
-            path = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="opensafe-escape-")))
-            bundles = await asyncio.to_thread(patient, path)
-            yield cls(cells, await stack.enter_async_context(daemon(name, bundles)), stack)
-
-    async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[_Kept]]) -> _Kept:
-        """What several probes stand on and not all: made when first asked for, and gone with the ground."""
-        if name not in self._kept:
-            self._kept[name] = asyncio.create_task(self._stack.enter_async_context(make()), name=name)
-        made: _Kept = await asyncio.shield(self._kept[name])
-        return made
+            begun = None
+            if not only_controls:
+                path = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="opensafe-escape-")))
+                begun = await stack.enter_async_context(daemon(name, await asyncio.to_thread(patient, path)))
+            yield cls(cells, begun, await stack.enter_async_context(Keeping.open()))
 
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[tuple[Client, str, str]]:
