@@ -13,8 +13,8 @@ from opensafe.model.ids import new_id
 from opensafe.model.sandbox import SandboxSpec
 from opensafe.proof.escape import guest, host
 from opensafe.proof.escape.cell import Cells
-from opensafe.proof.escape.ground import ALL_CAPABILITIES
 from opensafe.proof.escape.host import BELOW
+from opensafe.proof.escape.ways import ALL_CAPABILITIES
 from opensafe.proof.escape.weakening import AS_SHIPPED, Bind, Weakening, shared
 from opensafe.warden import protocol
 from opensafe.warden.sandbox import spec

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import pathlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, Self
 
@@ -23,23 +23,13 @@ from opensafe.policy.manifest import CONFIG
 from opensafe.proof import private
 from opensafe.proof.signed import SignedBundles
 
-from . import guest, host
-from .cell import TEMPLATE, Cell, Cells, Output
+from . import guest, host, ways
+from .cell import TEMPLATE, Cell, Cells
 from .keeping import Keeping
 from .probe import Run
 from .trial import Attempt
-from .weakening import Weakening
-
-#: Of a guest's root, where the sentry and the mounts are all there is.
-ALL_CAPABILITIES: Final = tuple(
-    f"CAP_{name}"
-    for name in (
-        *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
-        *("NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE"),
-        *("SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD"),
-        *("LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND"),
-    )
-)
+from .ways import ALL_CAPABILITIES, FILTER, POLICY, USER, Way
+from .weakening import AS_SHIPPED, Weakening
 
 #: What a program that prepares a cell says at its end.
 READY: Final = "ready"
@@ -50,8 +40,6 @@ _OPENED_BLOCKS: Final = 10_000
 _AGENT: Final = "escape"
 _SIZE: Final = SandboxSize()
 _ROLES: Final[Mapping[str, Sequence[str]]] = {"default": ("developer",)}
-_PYTHON: Final = "/usr/bin/python3"
-_POLICY, _FILTER, _USER = "policy", "call filter", "the guest's user"
 #: How a call that was allowed can have tried all it had.
 _TRIED: Final = (OutcomeKind.EXITED, OutcomeKind.SIGNALLED, OutcomeKind.VIOLATION)
 
@@ -79,6 +67,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def text(self, scene: Scene, mark: str) -> str:
         """The program of one run."""
         return guest.build(self.program, scene.facts, mark)
+
+
+Weaken = Callable[[Scene], Weakening]
+"""How a cell is made worse, which may stand on the scene."""
 
 
 class Ground:
@@ -190,23 +182,40 @@ def attempts(row: Row) -> tuple[Attempt, ...]:
     return (
         lambda on: _gated(on, row),
         lambda on: _in_a_file(on, row),
-        lambda on: _as_shipped(on, row, Cell.run, opened=(_POLICY,)),
-        lambda on: _as_shipped(on, row, Cell.unfiltered, opened=(_POLICY, _FILTER)),
-        lambda on: _as_shipped(on, row, None, opened=(_POLICY, _FILTER, _USER)),
+        lambda on: in_cell(on, row, ways.filtered, opened=(POLICY,)),
+        lambda on: in_cell(on, row, ways.unfiltered, opened=(POLICY, FILTER)),
+        lambda on: in_cell(on, row, ways.as_root, opened=(POLICY, FILTER, USER)),
     )
 
 
-def weakened(row: Row, weaken: Callable[[Scene], Weakening], *, root: bool = False) -> Attempt:
+def weakened(row: Row, weaken: Weaken, *, root: bool = False) -> Attempt:
     """The control in a cell that is made worse. root: as root of the guest; else as the user, unfiltered."""
-    return lambda on: in_cell(on, row, weaken, root=root)
+    return lambda on: in_cell(on, row, ways.as_root if root else ways.unfiltered, weaken)
 
 
 async def in_cell(
-    on: Ground, row: Row, weaken: Callable[[Scene], Weakening], *, root: bool, opened: tuple[str, ...] = ()
+    on: Ground, row: Row, way: Way, weaken: Weaken = lambda _: AS_SHIPPED, *, opened: tuple[str, ...] = ()
 ) -> Run:
-    """Once in a cell that is made worse, unfiltered. root: as root of the guest."""
+    """Once in a cell of its own."""
     async with row.scene() as scene, on.cells.cell(weaken(scene)) as cell:
-        return await _tried(cell, row, scene, None if root else Cell.unfiltered, opened)
+        return await tried(cell, row, scene, way, opened=opened)
+
+
+async def tried(
+    cell: Cell, row: Row, scene: Scene, way: Way, *, opened: tuple[str, ...] = (), filtered: bool = False
+) -> Run:
+    """The row's program once in a cell. filtered: this way has it under a profile, as ways.filtered has.
+
+    Raises DriverError where what it stands on can't be put into the cell.
+    """
+    mark = host.nonce()
+    if row.before:
+        ready = await cell.raw(*row.before, capabilities=ALL_CAPABILITIES)
+        if READY not in ready.text:
+            raise DriverError("what a probe stands on can't be put into the cell", value=ready.text[-300:])
+    done = await way(cell, row.text(scene, mark))
+    filtered = filtered or way is ways.filtered
+    return await judged(scene, done.stdout + done.stderr, mark, opened=opened, filtered=filtered, fault=done.fault)
 
 
 def bare(row: Row, *prefix: str) -> Attempt:
@@ -278,30 +287,6 @@ def told(result: CallResult) -> Run:
         finished=verdict.action is not Action.ALLOW or outcome.kind in _TRIED,
         layer=layer,
         hints=tuple(output.decode(errors="replace").splitlines()[:20]),
-    )
-
-
-_How = Callable[..., Awaitable[Output]]
-
-
-async def _as_shipped(on: Ground, row: Row, how: _How | None, *, opened: tuple[str, ...]) -> Run:
-    async with row.scene() as scene, on.cells.cell() as cell:
-        return await _tried(cell, row, scene, how, opened)
-
-
-async def _tried(cell: Cell, row: Row, scene: Scene, how: _How | None, opened: tuple[str, ...]) -> Run:
-    mark = host.nonce()
-    if row.before:
-        ready = await cell.raw(*row.before, capabilities=ALL_CAPABILITIES)
-        if READY not in ready.text:
-            raise DriverError("what a probe stands on can't be put into the cell", value=ready.text[-300:])
-    text = row.text(scene, mark)
-    if how is None:
-        done = await cell.raw(_PYTHON, "-I", "-c", text, capabilities=ALL_CAPABILITIES)
-    else:
-        done = await how(cell, cell.launch(_PYTHON, "-I", "-c", text))
-    return await judged(
-        scene, done.stdout + done.stderr, mark, opened=opened, filtered=how is Cell.run, fault=done.fault
     )
 
 

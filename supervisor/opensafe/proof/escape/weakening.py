@@ -13,6 +13,8 @@ import msgspec
 
 from opensafe.errors import InvalidArgument
 
+from .host import BELOW
+
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -103,6 +105,11 @@ AS_SHIPPED: Final = Weakening()
 def shared(source: pathlib.Path, destination: str = "/mnt", *, writable: bool = False) -> Weakening:
     """One directory of the host."""
     return Weakening(binds=(Bind(source=source, destination=destination, writable=writable),))
+
+
+#: The canaries' directory in its own place, to be read; and to be written.
+IN_SIGHT: Final = shared(BELOW, str(BELOW))
+IN_REACH: Final = shared(BELOW, str(BELOW), writable=True)
 
 
 def _mounted(bind: Bind) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
+from opensafe.proof.escape.ways import POLICY
 from opensafe.proof.mutants import Mutant
 
 PLAIN: Final = Mutant(
@@ -122,7 +123,7 @@ def _special(target: pathlib.Path) -> Iterator[str]:
 
 
 async def _by_the_client(_: Ground) -> Run:
-    return msgspec.structs.replace(await _on_the_host(None), opened=("policy", "file helper"))
+    return msgspec.structs.replace(await _on_the_host(None), opened=(POLICY, "file helper"))
 
 
 async def _plainly(_: Ground) -> Run:

@@ -6,11 +6,13 @@ from typing import Final
 
 import msgspec
 
+from opensafe.proof.escape import ways
 from opensafe.proof.escape.ground import Ground, Row, attempts, bare, in_cell, weakened
 from opensafe.proof.escape.host import BELOW
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
-from opensafe.proof.escape.weakening import Bind, Weakening, shared
+from opensafe.proof.escape.ways import FILTER, MOUNTED, POLICY, USER
+from opensafe.proof.escape.weakening import IN_SIGHT, Bind, Weakening
 
 from . import scenes
 
@@ -162,8 +164,8 @@ def _in_sight(*, root: bool) -> Attempt:
     """
 
     async def attempt(on: Ground) -> Run:
-        opened = ("policy", "call filter", *(("the guest's user",) if root else ()), "what is mounted")
-        run = await in_cell(on, _NODES, lambda _: shared(BELOW, str(BELOW)), root=root, opened=opened)
+        way, opened = (ways.as_root, (POLICY, FILTER, USER)) if root else (ways.unfiltered, (POLICY, FILTER))
+        run = await in_cell(on, _NODES, way, lambda _: IN_SIGHT, opened=(*opened, MOUNTED))
         return msgspec.structs.replace(run, layer="the gofer's mounts: nodev; the sentry's own device instead")
 
     return attempt

@@ -14,6 +14,7 @@ from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
+from opensafe.proof.escape.ways import FILTER, POLICY
 from opensafe.proof.mutants import Mutant
 
 from .archives import unpacking
@@ -171,7 +172,7 @@ async def _unpacked(source: pathlib.Path | None) -> Run:
 
 
 async def _peeled(_: Ground) -> Run:
-    return msgspec.structs.replace(await _unpacked(None), opened=("policy", "call filter", "file helper"))
+    return msgspec.structs.replace(await _unpacked(None), opened=(POLICY, FILTER, "file helper"))
 
 
 async def _all_of_it(_: Ground) -> Run:

@@ -20,6 +20,7 @@ from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground, daemon, patient, sandboxed
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
+from opensafe.proof.escape.ways import POLICY
 from opensafe.proof.mutants import Mutant
 
 from .file_ways import Operation, Place, links, siblings, spellings
@@ -226,7 +227,7 @@ def _api(run: Callable[[_Stage], Awaitable[Run]]) -> tuple[tuple[Attempt, ...], 
 
     async def peeled(on: Ground) -> Run:
         async with _staged(await on.kept("opened", _opened), _NARROW) as stage:
-            return msgspec.structs.replace(await run(stage), opened=("policy",))
+            return msgspec.structs.replace(await run(stage), opened=(POLICY,))
 
     async def weak(on: Ground) -> Run:
         async with _staged(await on.kept("mutants", lambda: _opened(*MUTANTS)), _NARROW) as stage:

@@ -7,13 +7,12 @@ from typing import Final
 
 import msgspec
 
-from opensafe.proof.escape import guest, host
-from opensafe.proof.escape.cell import Cell
-from opensafe.proof.escape.ground import ALL_CAPABILITIES, Ground, Row, Scene, attempts, judged, told, weakened
-from opensafe.proof.escape.host import BELOW
+from opensafe.proof.escape import guest, host, ways
+from opensafe.proof.escape.ground import Ground, Row, Scene, attempts, judged, told, tried, weakened
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
-from opensafe.proof.escape.weakening import AS_SHIPPED, Bind, Weakening, shared
+from opensafe.proof.escape.ways import FILTER, MOUNTED, POLICY, PYTHON, USER, Way
+from opensafe.proof.escape.weakening import AS_SHIPPED, IN_REACH, Weakening
 
 from . import scenes
 
@@ -88,12 +87,10 @@ _FDS = Row(
 
 async def _handed_over(on: Ground) -> Run:
     """The control: a launcher that hands a descriptor on."""
-    mark = host.nonce()
     async with _leaked() as scene, on.cells.cell() as cell:
-        text = _FDS.text(scene, mark)
         with open(scene.canary.file, "rb") as file:  # noqa: ASYNC230 - it is there
-            done = await cell.raw("/usr/bin/python3", "-I", "-c", text, descriptors={5: file.fileno()})
-        return await judged(scene, done.stdout + done.stderr, mark, filtered=False, fault=done.fault)
+            handed = {5: file.fileno()}
+            return await tried(cell, _FDS, scene, lambda _, text: cell.raw(*PYTHON, text, descriptors=handed))
 
 
 _SECRETS = Row(
@@ -174,37 +171,27 @@ async def _two_sessions(on: Ground) -> Run:
         return msgspec.structs.replace(run, began=began, found=await scene.found(looked.stdout + looked.stderr))
 
 
-def _two_cells(weakening: Weakening, *opened: str, root: bool = False) -> Attempt:
+def _two_cells(weakening: Weakening, way: Way, *opened: str) -> Attempt:
     async def attempt(on: Ground) -> Run:
         mark = host.nonce()
         async with _pair() as scene, on.cells.cell(weakening) as one, on.cells.cell(weakening) as two:
             facts = {**scene.facts, "LEFT": scene.left}
-            left = await _python(one, guest.build(_LEAVE, facts, mark), root=root)
-            output = await _python(two, guest.build(_LOOK, scene.facts, mark), root=root)
-            run = await judged(scene, output, mark, opened=opened, filtered=False)
-            return msgspec.structs.replace(run, began=run.began and guest.told(left, mark).finished)
+            left = await way(one, guest.build(_LEAVE, facts, mark))
+            looked = await way(two, guest.build(_LOOK, scene.facts, mark))
+            run = await judged(scene, looked.stdout + looked.stderr, mark, opened=opened, filtered=False)
+            return msgspec.structs.replace(run, began=run.began and guest.told(left.stdout, mark).finished)
 
     return attempt
 
 
-async def _python(cell: Cell, text: str, *, root: bool) -> bytes:
-    words = ("/usr/bin/python3", "-I", "-c", text)
-    if root:
-        done = await cell.raw(*words, capabilities=ALL_CAPABILITIES)
-    else:
-        done = await cell.unfiltered(cell.launch(*words))
-    return done.stdout + done.stderr
-
-
 def _sockets_in_reach(_: object) -> Weakening:
-    bind = Bind(source=BELOW, destination=str(BELOW), writable=True)
-    return Weakening(binds=(bind,), runsc=("--host-uds=open",))
+    return Weakening(binds=IN_REACH.binds, runsc=("--host-uds=open",))
 
 
 async def _sockets_in_sight(on: Ground) -> Run:
     """The sockets mounted, and runsc as shipped."""
-    run = await weakened(_SOCKETS, lambda _: shared(BELOW, str(BELOW), writable=True), root=True)(on)
-    return msgspec.structs.replace(run, opened=("policy", "call filter", "the guest's user", "what is mounted"))
+    run = await weakened(_SOCKETS, lambda _: IN_REACH, root=True)(on)
+    return msgspec.structs.replace(run, opened=(POLICY, FILTER, USER, MOUNTED))
 
 
 NEIGHBOURS = (
@@ -230,10 +217,10 @@ NEIGHBOURS = (
         breach="what the one left comes out of the other", control="flag: both have the same directory mounted",
         attempts=(
             _two_sessions,
-            _two_cells(AS_SHIPPED, "policy", "call filter"),
-            _two_cells(AS_SHIPPED, "policy", "call filter", "the guest's user", root=True),
+            _two_cells(AS_SHIPPED, ways.unfiltered, POLICY, FILTER),
+            _two_cells(AS_SHIPPED, ways.as_root, POLICY, FILTER, USER),
         ),
-        weak=_two_cells(shared(BELOW, str(BELOW), writable=True)),
+        weak=_two_cells(IN_REACH, ways.unfiltered),
     ),
     Trial(
         id="FS-23", boundary=Boundary.FILESYSTEM, severity=Severity.HOST_LEAK,

@@ -3,10 +3,9 @@
 import msgspec
 
 from opensafe.proof.escape.ground import Row, attempts, bare, weakened
-from opensafe.proof.escape.host import BELOW
 from opensafe.proof.escape.probe import Boundary, Severity
 from opensafe.proof.escape.trial import Trial
-from opensafe.proof.escape.weakening import Weakening, shared
+from opensafe.proof.escape.weakening import IN_REACH, IN_SIGHT, Weakening
 
 from . import scenes
 
@@ -107,14 +106,6 @@ attempt("a handle of its own", own, "/etc")
 )
 
 
-def _all_of_it(_: object) -> Weakening:
-    return shared(BELOW, str(BELOW), writable=True)
-
-
-def _visible(_: object) -> Weakening:
-    return shared(BELOW, str(BELOW))
-
-
 def _writable_root(scene: object) -> Weakening:
     assert isinstance(scene, scenes.Root)  # noqa: S101 - it is this row's
     return Weakening(root=scene.tree, root_writable=True)
@@ -126,21 +117,21 @@ PATHS = (
         title="read a file of the host by its absolute path",
         attacks=("T1083", "T1005"), benchmark=("hostpath_etc",),
         breach="the canary's nonce in the output", control="flag: the canary's directory is mounted in its place",
-        attempts=attempts(_READ), weak=weakened(_READ, _visible),
+        attempts=attempts(_READ), weak=weakened(_READ, lambda _: IN_SIGHT),
     ),
     Trial(
         id="FS-02", boundary=Boundary.FILESYSTEM, severity=Severity.HOST_LEAK,
         title="the same through links of /proc, through .. from the root, and out of a chroot",
         attacks=("T1083", "T1611"), benchmark=("k8s_runc",),
         breach="the canary's nonce in the output", control="flag: the canary's directory is mounted in its place",
-        attempts=attempts(_LINKS), weak=weakened(_LINKS, _visible),
+        attempts=attempts(_LINKS), weak=weakened(_LINKS, lambda _: IN_SIGHT),
     ),
     Trial(
         id="FS-03", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,
         title="make, change and remove files of the host by absolute paths and ..",
         attacks=("T1565.001", "T1611"), benchmark=("hostpath_etc",),
         breach="the canary's directory is another than before", control="flag: it is mounted, and writable",
-        attempts=attempts(_WRITE), weak=weakened(_WRITE, _all_of_it),
+        attempts=attempts(_WRITE), weak=weakened(_WRITE, lambda _: IN_REACH),
     ),
     Trial(
         id="FS-04", boundary=Boundary.FILESYSTEM, severity=Severity.ESCAPE,

@@ -5,11 +5,11 @@ from typing import Final
 import msgspec
 
 from opensafe.model.sandbox import Terminal
-from opensafe.proof.escape import host
-from opensafe.proof.escape.cell import Output
-from opensafe.proof.escape.ground import Ground, Row, attempts, bare, judged
+from opensafe.proof.escape.cell import Cell, Output
+from opensafe.proof.escape.ground import Ground, Row, attempts, bare, tried
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
+from opensafe.proof.escape.ways import POLICY, PYTHON
 
 from . import scenes
 
@@ -147,25 +147,20 @@ if GUEST:
 
 async def _in_a_terminal(on: Ground) -> Run:
     """As a call that has a terminal: one of the guest's own, of which the host carries bytes."""
-    mark = host.nonce()
+
+    async def way(cell: Cell, text: str) -> Output:
+        launch = cell.launch(*PYTHON, text)
+        return await cell.run(msgspec.structs.replace(launch, terminal=Terminal(columns=80, rows=24)))
+
     async with scenes.terminal() as scene, on.cells.cell() as cell:
-        launch = cell.launch("/usr/bin/python3", "-I", "-c", _TERMINAL.text(scene, mark))
-        done = await cell.run(msgspec.structs.replace(launch, terminal=Terminal(columns=80, rows=24)))
-        return await _judged(scene, done, mark, opened=("policy",))
+        return await tried(cell, _TERMINAL, scene, way, opened=(POLICY,), filtered=True)
 
 
 async def _handed_over(on: Ground) -> Run:
     """The control: the caller's own terminal is the program's standard input."""
-    mark = host.nonce()
     async with scenes.terminal() as scene, on.cells.cell() as cell:
-        text = _TERMINAL.text(scene, mark)
-        done = await cell.raw("/usr/bin/python3", "-I", "-c", text, descriptors={0: scene.slave})
-        return await _judged(scene, done, mark)
-
-
-async def _judged(scene: scenes.Terminal, done: Output, mark: str, opened: tuple[str, ...] = ()) -> Run:
-    output = done.stdout + done.stderr
-    return await judged(scene, output, mark, opened=opened, filtered=bool(opened), fault=done.fault)
+        handed = {0: scene.slave}
+        return await tried(cell, _TERMINAL, scene, lambda _, text: cell.raw(*PYTHON, text, descriptors=handed))
 
 
 _MOUNTS: Final = ("unshare", "--mount")

@@ -14,10 +14,10 @@ from opensafe.proof.escape.cell import TEMPLATE
 from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
+from opensafe.proof.escape.ways import POLICY
 from opensafe.proof.escape.weakening import Weakening
 
 from .mutants import mutant
-from .stand import POLICY
 
 #: runsc takes them from an OCI specification (runsc/specutils). The flags are two that show on the host.
 _ANNOTATIONS: Final[Mapping[str, str]] = {

@@ -7,12 +7,13 @@ from opensafe.proof.escape.ground import Ground
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt as Try
 from opensafe.proof.escape.trial import Trial
+from opensafe.proof.escape.ways import FILTER, POLICY
 
 from . import denied, plan, whole
 from .figures import ANSWERS
 from .mutants import mutant
 from .plan import Attempt
-from .stand import FILTER, POLICY, called, swept, swept_by_calls, unfiltered
+from .stand import called, swept, swept_by_calls, unfiltered
 from .sweep import OPEN, bring, sweep
 
 _DEFAULT: Final = "default"

@@ -7,10 +7,8 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from opensafe.client import Client
 from opensafe.proof import posture, private
-from opensafe.proof.escape.cell import TEMPLATE
-from opensafe.proof.escape.ground import Ground
+from opensafe.proof.escape.ground import Ground, sandboxed
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 
@@ -84,7 +82,8 @@ def environment() -> Iterator[None]:
 
 async def _of(daemon: private.PrivateDaemon) -> Run:
     """It has the variables, and is asked for a sandbox, whose sentry's and gofer's command lines are looked at."""
-    lines = await _lines(daemon)
+    async with sandboxed(daemon):
+        lines = _command_lines(daemon.run)
     unsafe = sorted({word for words in lines for word in words if word.split("=")[0] in _NAMES})
     return Run(
         began=len(lines) > 1,
@@ -105,16 +104,6 @@ async def _taken(on: Ground) -> Run:
 
 #: `--network` is among them by its value alone.
 _NAMES: Final = {flag.split("=")[0] for flag in _FLAGS} - {"--network"}
-
-
-async def _lines(daemon: private.PrivateDaemon) -> list[list[str]]:
-    async with Client.connect(daemon.socket_of("default")) as client:
-        session = await client.create_session("escape")
-        try:
-            await client.create_sandbox(session, TEMPLATE)
-            return _command_lines(daemon.run)
-        finally:
-            await client.close_session(session)
 
 
 def _command_lines(run: pathlib.Path) -> list[list[str]]:

@@ -2,19 +2,16 @@
 
 from typing import Final
 
-from opensafe.proof.escape import guest, host
-from opensafe.proof.escape.cell import Cell
+from opensafe.proof.escape import ways
 from opensafe.proof.escape.filesystem import scenes
-from opensafe.proof.escape.ground import Ground, Row, attempts, bare, judged, weakened
-from opensafe.proof.escape.host import BELOW
-from opensafe.proof.escape.probe import Boundary, Run, Severity
+from opensafe.proof.escape.ground import Row, attempts, bare, in_cell, weakened
+from opensafe.proof.escape.probe import Boundary, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
-from opensafe.proof.escape.weakening import Weakening, shared
+from opensafe.proof.escape.ways import FILTER, MOUNTED, POLICY, USER, Way
+from opensafe.proof.escape.weakening import IN_SIGHT, Weakening
 
 from . import wire
-from .stand import FILTER, POLICY, USER, KernelScene
-
-_SEEN: Final = "what is mounted"
+from .stand import KernelScene
 
 #: One READV of a file through a ring (io_uring_setup(2), linux/io_uring.h). What is shown came through the ring alone.
 _RING: Final = """
@@ -136,24 +133,9 @@ _ADMINISTER = Row(
 _MAP_ALONE = Row(scene=KernelScene.open, program=_MAP, command="")
 
 
-def _visible(*, filtered: bool) -> Attempt:
+def _visible(way: Way, *opened: str) -> Attempt:
     """With the canary where the guest sees it: what is left is the ring."""
-
-    async def attempt(on: Ground) -> Run:
-        mark = host.nonce()
-        async with scenes.canary() as scene, on.cells.cell(shared(BELOW, str(BELOW))) as cell:
-            launch = cell.launch("/usr/bin/python3", "-I", "-c", guest.build(_RING, scene.facts, mark))
-            done = await (cell.run(launch) if filtered else cell.unfiltered(launch))
-            opened = (POLICY, _SEEN, *(() if filtered else (FILTER,)))
-            output = done.stdout + done.stderr
-            return await judged(scene, output, mark, opened=opened, filtered=filtered, fault=done.fault)
-
-    return attempt
-
-
-def _ringing(_: object) -> Weakening:
-    bound = shared(BELOW, str(BELOW))
-    return Weakening(binds=bound.binds, runsc=("--iouring",))
+    return lambda on: in_cell(on, _IOURING, way, lambda _: IN_SIGHT, opened=(*opened, MOUNTED))
 
 
 KERNEL = (
@@ -163,8 +145,12 @@ KERNEL = (
         attacks=("T1106", "T1005"),
         breach="the canary's nonce, which only the ring reads, in the output",
         control="flag: --iouring, without the call filter, the canary's directory mounted",
-        attempts=(*attempts(_IOURING), _visible(filtered=True), _visible(filtered=False)),
-        weak=weakened(_IOURING, _ringing),
+        attempts=(
+            *attempts(_IOURING),
+            _visible(ways.filtered, POLICY),
+            _visible(ways.unfiltered, POLICY, FILTER),
+        ),
+        weak=weakened(_IOURING, lambda _: Weakening(binds=IN_SIGHT.binds, runsc=("--iouring",))),
     ),
     Trial(
         id="SY-06", boundary=Boundary.SYSCALL, severity=Severity.LATERAL,
@@ -173,12 +159,12 @@ KERNEL = (
         breach="a frame with the run's nonce at the host's end of the guest's link",
         control="flag: --net-raw, and CAP_NET_RAW for the guest's root",
         attempts=(
-            wire.by_call(_SOCKETS),
-            wire.attempt(_SOCKETS, Cell.run, opened=(POLICY,)),
-            wire.attempt(_SOCKETS, Cell.unfiltered, opened=(POLICY, FILTER)),
-            wire.attempt(_SOCKETS, None, opened=(POLICY, FILTER, USER)),
+            attempts(_SOCKETS)[0],
+            wire.attempt(_SOCKETS, ways.filtered, opened=(POLICY,)),
+            wire.attempt(_SOCKETS, ways.unfiltered, opened=(POLICY, FILTER)),
+            wire.attempt(_SOCKETS, ways.as_root, opened=(POLICY, FILTER, USER)),
         ),
-        weak=wire.attempt(_SOCKETS, None, weakening=Weakening(runsc=("--net-raw",))),
+        weak=wire.attempt(_SOCKETS, ways.as_root, weakening=Weakening(runsc=("--net-raw",))),
     ),
     Trial(
         id="SY-08", boundary=Boundary.SYSCALL, severity=Severity.HOST_DOS,

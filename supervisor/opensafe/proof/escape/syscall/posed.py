@@ -13,11 +13,12 @@ from opensafe.proof.escape import host
 from opensafe.proof.escape.ground import Ground, Row, attempts, bare
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
+from opensafe.proof.escape.ways import POLICY, PYTHON
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
 from opensafe.warden.network.links import Link
 from opensafe.warden.network.ports import Port
 
-from .stand import POLICY, looking
+from .stand import looking
 from .wire import Wire
 
 _GUARD: Final = "host guard"
@@ -98,7 +99,7 @@ def _in_cell(faults: Faults, layer: str, weakening: Weakening = AS_SHIPPED, open
     async def attempt(on: Ground) -> Run:
         sampled = Sampled()
         async with on.cells.cell(weakening) as cell, looking(lambda: sampled.read(cell.cgroup.pids(), faults)):
-            done = await cell.run(cell.launch("/usr/bin/python3", "-I", "-c", _WORK))
+            done = await cell.run(cell.launch(*PYTHON, _WORK))
         return sampled.run(worked=done.stdout == b"worked\n", opened=(POLICY, *opened), layer=layer)
 
     return attempt

@@ -18,16 +18,14 @@ from opensafe.model.outcome import OutcomeKind
 from opensafe.proof import posture, private
 from opensafe.proof.escape import host
 from opensafe.proof.escape.cell import Cell, Output
-from opensafe.proof.escape.ground import ALL_CAPABILITIES, Ground, sandboxed
+from opensafe.proof.escape.ground import Ground, sandboxed
 from opensafe.proof.escape.probe import Run
+from opensafe.proof.escape.ways import ALL_CAPABILITIES, FILTER, POLICY, USER
 
 from . import plan
 from .plan import Attempt
 from .sweep import OPEN, PROGRAM, alone, bring, made, program, sweep
 
-POLICY: Final = "policy"
-FILTER: Final = "call filter"
-USER: Final = "the guest's user"
 #: What the monitor ends a call for (policies/opensafe/runtime).
 _ENDED: Final = "signal=31"
 

@@ -4,14 +4,14 @@ import contextlib
 import os
 import pathlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, Self
 
-from opensafe.proof.escape import guest, host
-from opensafe.proof.escape.cell import Cell, Output
-from opensafe.proof.escape.ground import ALL_CAPABILITIES, Ground, Row, judged, told
+from opensafe.proof.escape import host
+from opensafe.proof.escape.ground import Ground, Row, tried
 from opensafe.proof.escape.probe import Run
 from opensafe.proof.escape.trial import Attempt
+from opensafe.proof.escape.ways import Way
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening
 from opensafe.warden.network import links, namespaces
 from opensafe.warden.network.links import Link
@@ -24,8 +24,6 @@ _ETH_P_ALL: Final = 3
 _SO_RCVBUFFORCE: Final = 33
 _BUFFER: Final = 4 << 20
 _FRAME_MAX: Final = 1 << 16
-
-_How = Callable[..., Awaitable[Output]]
 
 
 class Wire:
@@ -106,36 +104,15 @@ class WireScene:
 
 @contextlib.asynccontextmanager
 async def scene() -> AsyncIterator[WireScene]:
-    """Without a wire."""
+    """Without a wire, as of a call: sandboxes of the daemon have no link here, and what refuses it does so before."""
     yield WireScene()
 
 
-def attempt(row: Row, how: _How | None, *, weakening: Weakening = AS_SHIPPED, opened: tuple[str, ...] = ()) -> Attempt:
-    """The row's program in a cell with a link. how: Cell.run and its like; None: as the guest's root."""
+def attempt(row: Row, way: Way, *, weakening: Weakening = AS_SHIPPED, opened: tuple[str, ...] = ()) -> Attempt:
+    """The row's program in a cell with a link."""
 
     async def run(on: Ground) -> Run:
-        mark = host.nonce()
         async with Wire.laid(on.cells.layout.namespaces) as wire, on.cells.cell(weakening, way_out=wire) as cell:
-            ends = WireScene(wire)
-            words = ("/usr/bin/python3", "-I", "-c", guest.build(row.program, ends.facts, mark))
-            if how is None:
-                done = await cell.raw(*words, capabilities=ALL_CAPABILITIES)
-            else:
-                done = await how(cell, cell.launch(*words))
-            output, filtered = done.stdout + done.stderr, how is Cell.run
-            return await judged(ends, output, mark, opened=opened, filtered=filtered, fault=done.fault)
-
-    return run
-
-
-def by_call(row: Row) -> Attempt:
-    """As a call of the daemon's, whose sandboxes have no link here: what refuses it does so before any."""
-
-    async def run(on: Ground) -> Run:
-        ends = WireScene()
-        facts = {name.lower(): str(value) for name, value in ends.facts.items()}
-        async with on.session() as (client, session, sandbox):
-            command = row.command.format(**facts)
-            return told(await client.run_call(session, sandbox, "probe", "Bash", {"command": command}))
+            return await tried(cell, row, WireScene(wire), way, opened=opened)
 
     return run
