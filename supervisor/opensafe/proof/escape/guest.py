@@ -14,6 +14,8 @@ _DONE: Final = "probe done"
 _TRIED: Final = "tried "
 #: How an attempt ended that nobody refused; what it is worth, the host knows.
 _NO_REFUSAL: Final = "done"
+#: The layer where nobody refused any.
+HARMLESS: Final = "granted, and harmless"
 
 _PRELUDE: Final = '''
 import ctypes, errno, os, signal, socket, stat, struct, subprocess, sys
@@ -150,7 +152,7 @@ def told(output: bytes, mark: str, *, filtered: bool = True) -> Told:
         began=_BEGAN + mark in lines,
         finished=_DONE in lines,
         hints=hints,
-        layer=", ".join(layers) or ("nothing there to try it on" if not hints else "granted, and harmless"),
+        layer=", ".join(layers) or ("nothing there to try it on" if not hints else HARMLESS),
     )
 
 

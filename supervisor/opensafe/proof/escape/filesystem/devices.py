@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from opensafe.proof.escape import ways
+from opensafe.proof.escape import guest, ways
 from opensafe.proof.escape.ground import Ground, Row, attempts, bare, in_cell, weakened
 from opensafe.proof.escape.host import BELOW
 from opensafe.proof.escape.probe import Boundary, Run, Severity
@@ -166,6 +166,8 @@ def _in_sight(*, root: bool) -> Attempt:
     async def attempt(on: Ground) -> Run:
         way, opened = (ways.as_root, (POLICY, FILTER, USER)) if root else (ways.unfiltered, (POLICY, FILTER))
         run = await in_cell(on, _NODES, way, lambda _: IN_SIGHT, opened=(*opened, MOUNTED))
+        if run.layer != guest.HARMLESS:  # it was not there to be opened, or was not let be
+            return run
         return msgspec.structs.replace(run, layer="the gofer's mounts: nodev; the sentry's own device instead")
 
     return attempt
