@@ -27,7 +27,6 @@ BELOW: Final = pathlib.Path("/srv")
 #: Where hosts and images have it.
 _PYTHON: Final = "/usr/bin/python3"
 _READY_S: Final = 20.0
-_ACCEPT_MAX: Final = 4096
 #: Others may read and write in it: what keeps a guest out must not be its user.
 _OPEN: Final = 0o777
 
@@ -185,22 +184,18 @@ class UnixListener:
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         self.accepted = 0
-        self.received: list[bytes] = []
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator["UnixListener"]:
         """Listen."""
-        async with await asyncio.start_unix_server(self._serve, str(self.path)) as server:
+        async with await asyncio.start_unix_server(self._accept, str(self.path)) as server:
             if not str(self.path).startswith("\0"):
                 self.path.chmod(_OPEN)
             yield self
             server.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(1):
-                self.received.append(await reader.read(_ACCEPT_MAX))
         writer.close()
 
 
