@@ -6,15 +6,15 @@ from typing import Any, Final
 
 import msgspec
 
+from opensafe.warden.sandbox.profiles import PROFILES
+
 from . import plan
-from .plan import Attempt
+from .plan import Answers, Attempt
 from .sweep import OPEN
 
 #: How a profile can answer; the sentry itself answers ENOSYS where it has no such call.
 ANSWERS: Final = ("EXDEV", "ENOSYS", "SIGSYS")
 _SHOWN: Final = 20
-
-Answers = Mapping[Attempt, str]
 
 
 class Swept(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ def swept(
     profile: str, attempts: Sequence[Attempt], answers: Answers, without: Answers, differs: tuple[str, ...] = ()
 ) -> Swept:
     """Of a profile's answers, and those to the same attempts without a filter."""
-    rules = plan.profile(profile)
+    rules = PROFILES[profile]
     answered = Counter(dict.fromkeys((*ANSWERS, "other"), 0))
     wrong: list[str] = []
     otherwise = done = out = 0

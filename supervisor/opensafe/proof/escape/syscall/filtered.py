@@ -8,11 +8,12 @@ from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt as Try
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.escape.ways import FILTER, POLICY
+from opensafe.warden.sandbox.profiles import PROFILES
 
 from . import denied, plan, whole
 from .figures import ANSWERS
 from .mutants import mutant
-from .plan import Attempt
+from .plan import Answers, Attempt
 from .stand import called, swept, swept_by_calls, unfiltered
 from .sweep import OPEN, bring, sweep
 
@@ -24,23 +25,21 @@ Judge = Callable[[str, Attempt, str], bool]
 
 def _done(profile: str, attempt: Attempt, answer: str) -> bool:
     """Out of policy, and answered by none of those that refuse."""
-    return not plan.allowed(plan.profile(profile), attempt) and answer not in ANSWERS
+    return not plan.allowed(PROFILES[profile], attempt) and answer not in ANSWERS
 
 
 def _not_as_stated(profile: str, attempt: Attempt, answer: str) -> bool:
     """Out of policy with another answer than the profile's own, or of policy with that which means "refused"."""
-    stated = plan.stated(plan.profile(profile), attempt)
+    stated = plan.stated(PROFILES[profile], attempt)
     return answer == "EXDEV" if stated == plan.ALLOWED else answer != stated
 
 
 def _accepted(profile: str, attempt: Attempt, answer: str) -> bool:
     """A denied argument that was not refused."""
-    return answer != plan.stated(plan.profile(profile), attempt)
+    return answer != plan.stated(PROFILES[profile], attempt)
 
 
-def judged(
-    answers: Mapping[str, Mapping[Attempt, str]], attempts: Sequence[Attempt], breach: Judge, opened: tuple[str, ...]
-) -> Run:
+def judged(answers: Mapping[str, Answers], attempts: Sequence[Attempt], breach: Judge, opened: tuple[str, ...]) -> Run:
     """A run of sweeps, by profile."""
     through = [
         f"{one.name} {one.arguments or 'null'}: {answers[profile][one]}"

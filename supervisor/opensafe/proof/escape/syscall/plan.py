@@ -5,12 +5,13 @@ the sweep is to see.
 """
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from opensafe.warden.sandbox import bpf, seccomp
-from opensafe.warden.sandbox.profiles import PROFILES, Profile
+from opensafe.warden.sandbox.profiles import Profile
 from opensafe.warden.sandbox.syscalls import NUMBERS
 
 from . import arguments
@@ -23,7 +24,8 @@ _BEYOND: Final = (
     *(1 << 32 | NUMBERS[name] for name in ("read", "unshare", "mount")),
     (1 << 64) - 1,
 )
-_X32: Final = 1 << 30
+#: What a number of x32 has beside it.
+X32: Final = 1 << 30
 _NAMES: Final = {number: name for name, number in NUMBERS.items()}
 _LETTERS: Final = {"d": -100, "m": -1, "s": 4096}
 ALLOWED: Final = "allowed"
@@ -53,23 +55,27 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """For people."""
-        number = self.number & (_X32 - 1) if self.way is Way.X32 else self.number
+        number = self.number & (X32 - 1) if self.way is Way.X32 else self.number
         known = _NAMES.get(number, "") if self.way is not Way.INT80 else ""
         return f"{self.way} {number}{f' ({known})' if known else ''}"
+
+
+Answers = Mapping[Attempt, str]
+"""How each was answered."""
 
 
 def attempts() -> tuple[Attempt, ...]:
     """Every number by every way, with nothing and with plausible arguments."""
     numbers = range(HIGHEST + 1)
     tried = [(Way.X86_64, number) for number in (*numbers, *_BEYOND)]
-    tried += [(Way.X32, _X32 | number) for number in numbers]
+    tried += [(Way.X32, X32 | number) for number in numbers]
     tried += [(Way.INT80, number) for number in (*numbers, 1000, 2000, 65535)]
     null = [Attempt(way, number) for way, number in tried]
     return (*null, *(Attempt(one.way, one.number, _plausible(one)) for one in null))
 
 
 def _plausible(attempt: Attempt) -> str:
-    return arguments.plausible(-1 if attempt.way is Way.INT80 else attempt.number & (_X32 - 1))
+    return arguments.plausible(-1 if attempt.way is Way.INT80 else attempt.number & (X32 - 1))
 
 
 def stated(profile: Profile, attempt: Attempt) -> str:
@@ -100,8 +106,3 @@ def _by_argument(rule: bpf.Verdict, attempt: Attempt) -> int:
         value = _LETTERS[word] if word in _LETTERS else int(word, 0)
         rule = rule.cases.get(value & rule.mask & 0xFFFFFFFF, rule.default)
     return rule
-
-
-def profile(name: str) -> Profile:
-    """One of the guest's."""
-    return PROFILES[name]

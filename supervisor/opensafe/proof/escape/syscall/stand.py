@@ -21,9 +21,10 @@ from opensafe.proof.escape.cell import Cell, Output
 from opensafe.proof.escape.ground import Ground, sandboxed
 from opensafe.proof.escape.probe import Run
 from opensafe.proof.escape.ways import ALL_CAPABILITIES, FILTER, POLICY, USER
+from opensafe.warden.sandbox.profiles import PROFILES
 
 from . import plan
-from .plan import Attempt
+from .plan import Answers, Attempt
 from .sweep import OPEN, PROGRAM, alone, bring, made, program, sweep
 
 #: What the monitor ends a call for (policies/opensafe/runtime).
@@ -38,9 +39,6 @@ _CALLS_AT_ONCE: Final = 4
 _CLOCK_SLACK_S: Final = 5.0
 _LOOK_S: Final = 0.02
 _libc: Final = ctypes.CDLL(None, use_errno=True)
-
-
-Answers = Mapping[Attempt, str]
 
 
 async def swept(on: Ground, profile: str) -> Answers:
@@ -83,8 +81,8 @@ async def called(of: private.PrivateDaemon, attempts: Sequence[Attempt]) -> Answ
                 return Output(stdout=f"{words[-1].partition(':')[0]} {_ENDED}\n".encode(), stderr=b"")
             return Output(stdout=result.stdout, stderr=result.stderr)
 
-        rules = plan.profile("default")
-        fatal = [one for one in attempts if plan.stated(rules, one) == "SIGSYS"]
+        rules = PROFILES["default"]
+        fatal = {one for one in attempts if plan.stated(rules, one) == "SIGSYS"}
         bound = asyncio.Semaphore(_CALLS_AT_ONCE)
 
         async def ended(one: Attempt) -> dict[Attempt, str]:
@@ -103,13 +101,11 @@ async def unfiltered(on: Ground, attempts: Sequence[Attempt], *, root: bool) -> 
     """
     async with KernelScene.open() as scene, on.cells.cell() as cell:
         await bring(cell)
-        before = posture.read(cell.cgroup.pids())
         if root:
             answers = await made(lambda words, deadline_s: _as_root(cell, words, deadline_s), attempts)
         else:
             answers = await sweep(cell, OPEN, attempts)
-        after = posture.read(cell.cgroup.pids())
-        found = await scene.found(b"") or "; ".join((*posture.faults(after), *posture.gained(before, after)))
+        found = await scene.found(b"") or "; ".join(posture.faults(posture.read(cell.cgroup.pids())))
     done = sum(answer not in ("ENOSYS", "blocked") for answer in answers.values())
     return Run(
         opened=(POLICY, FILTER, *((USER,) if root else ())),

@@ -6,14 +6,14 @@ program is started again. Nothing is left out: what blocks, stops or ends its pr
 
 import asyncio
 import pathlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from opensafe.errors import DriverError
 from opensafe.proof.escape.cell import Cell, Output
 from opensafe.warden.sandbox.profiles import PROFILES
 
-from .plan import Attempt, Way
+from .plan import Answers, Attempt, Way
 
 PROGRAM: Final = "/workspace/sweep"
 #: No filter at all.
@@ -42,7 +42,7 @@ async def program(native: pathlib.Path) -> bytes:
     return await asyncio.to_thread((native / "proof/sweep").read_bytes)
 
 
-async def sweep(cell: Cell, profile: str, attempts: Sequence[Attempt]) -> Mapping[Attempt, str]:
+async def sweep(cell: Cell, profile: str, attempts: Sequence[Attempt]) -> Answers:
     """Under a profile, or under none, in a cell; see `made`."""
 
     async def run(words: Sequence[str], deadline_s: float) -> Output:
@@ -53,7 +53,7 @@ async def sweep(cell: Cell, profile: str, attempts: Sequence[Attempt]) -> Mappin
     return await made(run, attempts, forks=profile == OPEN or PROFILES[profile].allowed >= _FORKING)
 
 
-async def made(run: Run, attempts: Sequence[Attempt], *, forks: bool = True) -> Mapping[Attempt, str]:
+async def made(run: Run, attempts: Sequence[Attempt], *, forks: bool = True) -> Answers:
     """The answer to each: EXDEV and its like, `result`, SIGSYS, `signal N`, `exited`, `stopped`, `blocked`.
 
     run: of the program, by its words, with a deadline in seconds past which it raises TimeoutError. forks: it can make

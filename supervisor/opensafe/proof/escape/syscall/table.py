@@ -10,10 +10,9 @@ from typing import Final
 
 import msgspec
 
-from .plan import Attempt, Way
+from .plan import X32, Answers, Way
 
 _PLACE: Final = pathlib.Path(__file__).with_name("expected")
-_X32: Final = 1 << 30
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +35,7 @@ def read(version: str) -> Table | None:
         return None
 
 
-def write(version: str, answers: Mapping[str, Mapping[Attempt, str]]) -> pathlib.Path:
+def write(version: str, answers: Mapping[str, Answers]) -> pathlib.Path:
     """Put down what was answered, in the place of what was expected; of other profiles that stays. Raises OSError."""
     known = read(version)
     of = {**(known.answers if known else {}), **{profile: _table(of) for profile, of in answers.items()}}
@@ -47,7 +46,7 @@ def write(version: str, answers: Mapping[str, Mapping[Attempt, str]]) -> pathlib
     return place
 
 
-def differences(table: Table, profile: str, answers: Mapping[Attempt, str]) -> tuple[str, ...]:
+def differences(table: Table, profile: str, answers: Answers) -> tuple[str, ...]:
     """Where answers are not the expected ones, in words."""
     found: list[str] = []
     expected, now = table.answers.get(profile, {}), _table(answers)
@@ -61,10 +60,10 @@ def differences(table: Table, profile: str, answers: Mapping[Attempt, str]) -> t
     return tuple(found)
 
 
-def _table(answers: Mapping[Attempt, str]) -> dict[str, dict[str, str]]:
+def _table(answers: Answers) -> dict[str, dict[str, str]]:
     numbers: dict[str, dict[str, list[int]]] = {}
     for attempt, answer in answers.items():
-        number = attempt.number & ~_X32 if attempt.way is Way.X32 else attempt.number
+        number = attempt.number & ~X32 if attempt.way is Way.X32 else attempt.number
         way = f"{attempt.way} {'plausible' if attempt.arguments else 'null'}"
         numbers.setdefault(way, {}).setdefault(answer, []).append(number)
     return {

@@ -11,7 +11,7 @@ from opensafe.warden.sandbox.profiles import PROFILES
 from opensafe.warden.sandbox.runsc import check_version
 
 from . import figures, plan, table
-from .plan import Attempt
+from .plan import Answers, Attempt
 from .sweep import OPEN, bring, sweep
 
 ALL: Final = tuple(PROFILES)
@@ -22,7 +22,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     swept: tuple[figures.Swept, ...]
-    answers: Mapping[str, Mapping[Attempt, str]]
+    answers: Mapping[str, Answers]
     open_differs: tuple[str, ...]
     summary: dict[str, Any]
 
@@ -40,7 +40,7 @@ async def run(
     """
     started = time.monotonic()
     tried = attempts or plan.attempts()
-    answers: dict[str, Mapping[Attempt, str]] = {}
+    answers: dict[str, Answers] = {}
     async with Cells.open() as cells:
         version = await check_version(cells.layout.runsc)
         for profile in (OPEN, *profiles):
