@@ -102,7 +102,7 @@ FILTERED = (
         title="every system call number that no profile has: x86-64, x32 and int 0x80, null and plausible arguments",
         attacks=("T1106", "T1611"),
         breach="an out-of-policy number is answered by something else than EXDEV, ENOSYS or SIGSYS; without the filter,"
-        " the host or a thread around the guest stands otherwise than before",
+        " the host stands otherwise than before, or a thread around the guest otherwise than it should",
         control="the same without the filter: the sentry does what it has of them",
         attempts=(
             _by_call(_done),
