@@ -131,17 +131,23 @@ _SSH_RUNS: Final = re.compile(
     r"(?i)-o\s*(ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|Match)|(ProxyCommand|LocalCommand|KnownHostsCommand)\b"
 )
 _EDITOR_RUNS: Final = re.compile(r"\A-[a-zA-Z]*c$|--cmd|-S$|\+|-s$|-es$|--eval|--batch|-l$|--load|--script|-u$")
+_PAGER: Final = (re.compile(r"\A--pager"), "a pager of its own")
+_UNSAFE_REQUESTS: Final = (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests")
+_LATEX: Final = (re.compile(r"shell-escape|write18"), "latex with shell commands")
+_NETCAT: Final = (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program")
+_EDITOR: Final = (_EDITOR_RUNS, "an editor with a command")
 _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "7z": (re.compile(r"-o\0"), "7z with an unknown place"),
-    "bat": (re.compile(r"\A--pager"), "a pager of its own"),
+    "bat": _PAGER,
     "bazel": (re.compile(r"\A--run_under"), "bazel with a program of its own"),
     "ctest": (re.compile(r"\A--(?:test-command|build-and-test|build-makeprogram)"), "ctest with a command"),
     "dc": (re.compile(r"!"), "dc with a shell command"),
-    "delta": (re.compile(r"\A--pager"), "a pager of its own"),
+    "delta": _PAGER,
     "django-admin": (re.compile(r"\A(?:db)?shell\Z"), "a shell of its own"),
     "ed": (re.compile(r"!"), "ed with a shell command"),
-    "emacs": (_EDITOR_RUNS, "an editor with a command"),
-    "ex": (_EDITOR_RUNS, "an editor with a command"),
+    "emacs": _EDITOR,
+    "eqn": _UNSAFE_REQUESTS,
+    "ex": _EDITOR,
     "fd": (re.compile(r"-x$|-X$|--exec"), "fd with a command"),
     "flask": (re.compile(r"\Ashell\Z"), "a shell of its own"),
     "fzf": (re.compile(r"\A--(?:preview|bind|info-command)"), "fzf with a command"),
@@ -149,22 +155,26 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "ghc": (re.compile(r":!|System|Process|\A-(?:pgm|F\Z)"), "ghc with a program of its own"),
     "go": (re.compile(r"\A--?vettool"), "go with a program of its own"),
     "gnuplot": (re.compile(r"system|shell|!\s*\w|`|[\"']\s*<"), "gnuplot with a shell command"),
-    "groff": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "groff": _UNSAFE_REQUESTS,
+    "latex": _LATEX,
     "latexmk": (re.compile(r"\A-(?:e|r)\Z|shell-escape|write18|\A-\w*latex="), "latexmk with a command"),
     "less": (re.compile(r"\A\+|\A--(?:use-lesskey|lesskey)"), "a command at the start"),
+    "lualatex": _LATEX,
+    "luatex": _LATEX,
     "m4": (re.compile(r"syscmd"), "a macro that runs commands"),
     "man": (re.compile(r"-P|--pager|-H|--html"), "a pager of its own"),
     "mix": (re.compile(r"\A(?:-e|--eval|eval|cmd)\Z"), "mix with code or a command"),
     "mlr": (re.compile(r"system|exec\s*\(|\|\s*\""), "mlr with a command"),
-    "nc": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
-    "ncat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
-    "netcat": (re.compile(r"-[a-zA-Z]*[ec]$|--exec|--sh-exec|--lua-exec"), "netcat with a program"),
-    "nvim": (_EDITOR_RUNS, "an editor with a command"),
-    "nroff": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "nc": _NETCAT,
+    "ncat": _NETCAT,
+    "netcat": _NETCAT,
+    "nvim": _EDITOR,
+    "nroff": _UNSAFE_REQUESTS,
     "opa": (re.compile(r"http\.send"), "a request"),
     "pandoc": (re.compile(r"\A(?:-F|-L|--filter|--lua-filter)"), "pandoc with a filter"),
-    "pdflatex": (re.compile(r"shell-escape|write18"), "latex with shell commands"),
-    "pic": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "pdflatex": _LATEX,
+    "pdftex": _LATEX,
+    "pic": _UNSAFE_REQUESTS,
     "plantuml": (re.compile(r"-graphvizdot"), "plantuml with a program"),
     "prove": (re.compile(r"\A-[a-zA-Z]*[eP]|\A--(?:exec|harness|formatter|source)"), "prove with a program of its own"),
     "pylint": (re.compile(r"\A--init-hook"), "pylint with code"),
@@ -176,13 +186,15 @@ _MENTIONS_COMMAND: Final[dict[str, tuple[re.Pattern[str], str]]] = {
     "sftp": (_SSH_RUNS, "sftp with a command"),
     "socat": (re.compile(r"(?i)(exec|system|shell):"), "socat with a program"),
     "ssh": (_SSH_RUNS, "ssh with a local command"),
+    "tex": _LATEX,
     "tox": (re.compile(r"commands\w*=|\A--override"), "tox with commands of its own"),
-    "troff": (re.compile(r"\A-[a-zA-Z]*U"), "unsafe requests"),
+    "troff": _UNSAFE_REQUESTS,
     "tsup": (re.compile(r"\A--onSuccess"), "tsup with a command"),
-    "vi": (_EDITOR_RUNS, "an editor with a command"),
-    "vim": (_EDITOR_RUNS, "an editor with a command"),
-    "view": (_EDITOR_RUNS, "an editor with a command"),
-    "xelatex": (re.compile(r"shell-escape|write18"), "latex with shell commands"),
+    "vi": _EDITOR,
+    "vim": _EDITOR,
+    "view": _EDITOR,
+    "xelatex": _LATEX,
+    "xetex": _LATEX,
     "zip": (re.compile(r"-[A-Za-z]*T|--unzip-command"), "zip with a test command"),
 }  # fmt: skip
 _STARTS_UP: Final = "a login or interactive shell runs start-up files"
@@ -488,8 +500,8 @@ _COVERAGE: Final = _wrapper(
 
 
 def _coverage(words: Sequence[Word]) -> Peeled | None:
-    """`c8 mocha`, but for what they do by themselves."""
-    peeled = _peel("c8", _COVERAGE, words)
+    """`c8 mocha`, `nyc mocha`, but for what they do by themselves."""
+    peeled = _peel(words[0].text.rpartition("/")[2], _COVERAGE, words)
     own = peeled.inner and peeled.inner[0][0].text in ("check-coverage", "instrument", "merge", "report")
     return None if own else peeled
 
