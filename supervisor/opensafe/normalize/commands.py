@@ -13,6 +13,7 @@ from .builtins import judge_builtin
 from .directories import Directories
 from .findings import Findings
 from .interpreters import file_uses, here_uses, is_interpreter, reads_here
+from .kept import MAX_TEXT
 from .made import Made, Step
 from .mentions import mentioned, runs_code
 from .operands import uses
@@ -64,7 +65,7 @@ class Collector:
         self._parse = parse
         self.deferred: list[tuple[Word, str, tuple[str, ...]]] = []
         self._depth = 0
-        self._ran: list[tuple[str, str, Simple]] = []
+        self._ran: dict[tuple[str, str, str], Simple] = {}
         self.made = Made()
 
     def finish(self) -> None:
@@ -74,7 +75,9 @@ class Collector:
         """
         while self.deferred:
             self._script(*self.deferred.pop())
-        for program, path, simple in self._ran[:_MAX_RAN]:
+        if len(self._ran) > _MAX_RAN and self.made:
+            self.doubt(f"more than {_MAX_RAN} files are run, and some are written")
+        for (program, path, _), simple in list(self._ran.items()):
             self._runs_file(program, [path], simple)
 
     def listen(self) -> Sequence[Word] | None:
@@ -160,31 +163,35 @@ class Collector:
         """Where the content of what the command writes comes from."""
         used = self.touches.used
         into = self.directories.paths(to for op, _, to in simple.redirects if ">" in op and to is not None)
+        appends = self.directories.paths(to for op, _, to in simple.redirects if ">>" in op and to is not None)
         fed = self.directories.paths(to for op, _, to in simple.redirects if op == "<" and to is not None)
         documents = [to for op, _, to in simple.redirects if op[:2] == "<<" and to is not None]
         reads = [*used.get("read", ()), *used.get("text", ()), *used.get("delete", ()), *fed]
         writes = used.get("write", ())
-        self.made.step(Step(program, simple.words[1:], reads, [*writes], into, documents, "text" in used))
+        self.made.step(Step(program, simple.words[1:], reads, [*writes], into, appends, documents, "text" in used))
 
     def _runs_file(self, program: str, paths: Iterable[str], simple: Simple) -> None:
         """A file that is run: what it does, where this text wrote it."""
         for path in paths:
             if self.made.runs(path):
                 self.doubt(f"{program} runs what this call makes of what does not show its content")
-            text = self.made.text(path)
-            if text is None:
-                self._ran.append((program, path, simple))
-                continue
-            first = _SHEBANG.match(text)
-            runner = first[1] if first is not None and "/" in simple.words[0].text else program
-            if is_interpreter(runner):
-                for use in file_uses(runner, text):
-                    self.touches.use(use, runner)
-            elif runner in _SHELLS or first is None:
-                self.touches.lenient += 1  # of its arguments not more is asked than of a script that stood there before
-                shell = runner if runner in _SHELLS else "sh"
-                self._script(Word(text), simple.position, (*simple.via, shell))
-                self.touches.lenient -= 1
+            texts = self.made.texts(path)
+            if not texts and len(self._ran) <= _MAX_RAN:
+                self._ran.setdefault((program, path, simple.words[0].text), simple)
+            for text in texts:
+                self._runs_text(program, text, simple)
+
+    def _runs_text(self, program: str, text: str, simple: Simple) -> None:
+        first = _SHEBANG.match(text)
+        runner = first[1] if first is not None and "/" in simple.words[0].text else program
+        if is_interpreter(runner):
+            for use in file_uses(runner, text):
+                self.touches.use(use, runner)
+        elif runner in _SHELLS or first is None:
+            self.touches.lenient += 1  # of its arguments not more is asked than of a script that stood there before
+            shell = runner if runner in _SHELLS else "sh"
+            self._script(Word(text), simple.position, (*simple.via, shell))
+            self.touches.lenient -= 1
 
     def _runs_module(self, program: str, simple: Simple) -> None:
         """`python3 -m x`, where this text wrote x.py."""
@@ -267,6 +274,8 @@ class Collector:
         """The shell's lines of a text for make (recipes), an editor (`!`) or a database (`.shell`)."""
         text = "".join(to.text for op, _, to in simple.redirects if op[:2] == "<<" and to is not None)
         text = text or self.made.fed
+        if len(text) > MAX_TEXT:
+            self.doubt(f"{program} is fed a text that is not known or too long to be looked at")
         lines = _RECIPE.findall(text) if program in ("gmake", "make") else _BANG.findall(text)
         if lines and program not in ("gmake", "make"):
             self.doubt(f"{program}: a text with a command")

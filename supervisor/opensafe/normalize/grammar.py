@@ -210,27 +210,27 @@ class Text(Flow):
         collector = self._collector
         before = collector.directories.place
         feed: Sequence[Word] | None = None
-        flows = piped = collector.made.piped
-        fed, said, told = collector.made.fed, collector.made.said, collector.made.fed
+        made = collector.made
+        flows = piped = made.piped
+        fed = told = made.fed
         check_gaps(self.source, node.children, self.doubt, glued=True, lines=True)
         final = node.named_children[-1]
-        for child in node.named_children:
-            collector.directories.place, collector.feed, collector.printed = before, feed, None
-            collector.made.piped, collector.made.flows = flows, False
-            collector.made.fed, collector.made.said = told, ""
-            reads = _READS_LINES.match(self.source, child.start_byte) if child.type == "while_statement" else None
-            if reads is not None and feed is not None and len(feed) == 1:
-                self._fed[reads[1].decode()] = feed[0]
-            hidden = collector.made.hidden
-            first = position == "background" and child == node.named_children[0]
-            self._last(child, "background" if first else "pipe", tail if child == final else ((), ()))
-            flows = collector.made.flows or collector.made.hidden > hidden
-            self._fed.clear()
-            told = collector.made.said
-            feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
+        with made.apart():
+            for child in node.named_children:
+                collector.directories.place, collector.feed, collector.printed = before, feed, None
+                made.piped, made.flows, made.fed, made.said = flows, False, told, ""
+                reads = _READS_LINES.match(self.source, child.start_byte) if child.type == "while_statement" else None
+                if reads is not None and feed is not None and len(feed) == 1:
+                    self._fed[reads[1].decode()] = feed[0]
+                hidden = made.hidden
+                first = position == "background" and child == node.named_children[0]
+                self._last(child, "background" if first else "pipe", tail if child == final else ((), ()))
+                flows = made.flows or made.hidden > hidden
+                self._fed.clear()
+                told = made.said
+                feed = collector.printed if child.type == "command" or self._keeps_output(child) else None
         collector.feed, collector.printed = None, feed
-        collector.made.piped = piped
-        collector.made.fed, collector.made.said = fed, said + told
+        made.piped, made.fed = piped, fed
         collector.directories.place = before
 
     def _keeps_output(self, node: Node) -> bool:
@@ -322,21 +322,22 @@ class Text(Flow):
         if made.hidden > hidden and b"<(" in self.source[node.start_byte : node.end_byte]:
             made.piped = True
         simple = Simple(words, assignments, own, position, self._via)
-        hidden, said, made.said = made.hidden, made.said, ""
-        if self._call(words, simple):
-            self._printed_into(own, hidden)
-        else:
-            if words and f"{words[0].text}()" in self._collector.lost:
-                self.doubt(f"{words[0].text[:40]} may be a program or a function")
-            self._collector.command(simple)
-        made.said = said + made.said
+        hidden = made.hidden
+        with made.apart():
+            if self._call(words, simple):
+                self._printed_into(own, hidden)
+            else:
+                if words and f"{words[0].text}()" in self._collector.lost:
+                    self.doubt(f"{words[0].text[:40]} may be a program or a function")
+                self._collector.command(simple)
         made.piped = piped
 
     def _printed_into(self, redirects: Sequence[Redirection], hidden: int) -> None:
         """What a group or a function printed since `said` was emptied goes into the files of its redirections."""
-        made = self._collector.made
-        into = self._collector.directories.paths(to for op, _, to in redirects if to and ">" in op)
-        made.wrote(into, hidden=made.hidden > hidden)
+        made, paths = self._collector.made, self._collector.directories.paths
+        into = paths(to for op, _, to in redirects if to and ">" in op)
+        appends = paths(to for op, _, to in redirects if to and ">>" in op)
+        made.wrote(into, appends, hidden=made.hidden > hidden)
 
     def _redirected(self, node: Node, position: str) -> None:
         """A statement with redirections. The grammar hangs words behind a redirection onto it: they are arguments."""
@@ -391,10 +392,10 @@ class Text(Flow):
             if extra:
                 self.doubt("words behind a redirection of a compound command")
                 self._collector.command(Simple(extra, {}, redirects, position, self._via))
-            hidden, said, made.said = made.hidden, made.said, ""
-            self.statement(body, position)
-            self._printed_into(redirects, hidden)
-            made.said = said + made.said
+            hidden = made.hidden
+            with made.apart():
+                self.statement(body, position)
+                self._printed_into(redirects, hidden)
             self._fed.clear()
         made.piped = piped
 

@@ -5,14 +5,16 @@ reads the call what it runs, so such a file is not known. Content is followed by
 compilers; what a program of the workspace generates is its own and is left alone.
 """
 
-import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
 from typing import Final, NamedTuple
 
 from .interpreters import is_interpreter
+from .kept import MAX_TEXT, Kept, is_pattern
 from .name_lists import names
-from .spoken import spoken
+from .spoken import shows, spoken
 from .word import HOLE, NUMBER, Word
 
 #: What a decoder makes shows nothing of its source; what a filter makes shows some of it.
@@ -32,8 +34,9 @@ _COPIERS: Final = frozenset({"cat", "cp", "dd", "install", "ln", "mv", "rsync", 
 _UNPACKERS: Final = frozenset({"7z", "bsdtar", "tar", "unzip"})
 _TO_STDOUT: Final = re.compile(r"-[a-zA-Z]*[Op][a-zA-Z]*|--to-stdout|-so")
 _COMPILERS: Final = frozenset({"c++", "cc", "clang", "clang++", "g++", "gcc", "ld"})
+_APPENDS: Final = re.compile(r"-[a-zA-Z]*a[a-zA-Z]*|--a[a-z]*")
 _SUFFIX: Final = re.compile(r"\.(?:gz|xz|bz2|zst|lzma|lz4|br|Z|uu|b64)\Z")
-_ESCAPES: Final = re.compile(r"\\(?:x[0-9a-fA-F]|[0-7]{2,3}|u[0-9a-fA-F])")
+_ESCAPES: Final = re.compile(r"\\(?:x[0-9a-fA-F]|[0-7]|[uU][0-9a-fA-F])")
 #: By which code makes a text out of what does not show it.
 _BUILDS: Final = re.compile(
     r"chr\b|strrev|\bunpack\b|\\[xu0]|hex\b|fromCharCode|b64|base64|codec|compress|\[::-1|reverse|rot_?13|translate|\bpack\b|\btr/|\by/|^\s*s/"
@@ -46,18 +49,19 @@ _RUNNERS: Final = re.compile(
 _CODE: Final = re.compile(
     r"(?:[Mm]akefile|GNUmakefile|package\.json|.*\.(?:py|m?[jt]s|c|cc|cpp|go|rs|rb|pl|php|lua|sh|mk|java))"
 )
-_MAX_TEXT: Final = 16384
-_MAX_FILES: Final = 256  # whose text is kept: beyond, no file that is run is known
+_MAX_JOINED: Final = 8  # texts that one command may print
+_UNTOLD: Final = "#" * (MAX_TEXT + 1)  # stands for a text that is not known: no file keeps it
 
 
 class Step(NamedTuple):
-    """One command: the files it used, by resolved path, and what it was fed."""
+    """One command: the files it used, by resolved path, and what it was fed. `appends`: those of `into` by `>>`."""
 
     program: str
     args: Sequence[Word]
     reads: Sequence[str]
     writes: Sequence[str]
     into: Sequence[str]
+    appends: Sequence[str]
     documents: Sequence[Word]
     runs_file: bool
 
@@ -76,9 +80,20 @@ class Made:
         self._decoded: set[str] = set()
         self._filtered: set[str] = set()
         self._written: set[str] = set()
-        self._texts: dict[str, str] = {}
-        self._places: set[str] = set()
-        self._crowded = False
+        self._kept = Kept()
+
+    def __bool__(self) -> bool:
+        """Whether any file is known, or known to be hidden."""
+        return bool(self._kept or self._decoded or self._filtered)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within, `said` is what is printed there alone. It is bounded: what is too long for a file stays too long."""
+        before, self.said = self.said, ""
+        try:
+            yield
+        finally:
+            self.said = f"{before}{self.said}"[: MAX_TEXT + 1] if len(before) <= MAX_TEXT else before
 
     def step(self, step: Step) -> None:
         """Follow content through one command."""
@@ -93,25 +108,27 @@ class Made:
         if hidden and not self._edits(step, writes):
             (self._decoded if decoded or self.piped else self._filtered).update(writes)
         elif not hidden:
-            self._remember(step, writes)
+            self._remember(step)
         self._written.update(writes)
         self.flows = hidden
         self.hidden += hidden
 
-    def wrote(self, paths: Iterable[str], *, hidden: bool) -> None:
-        """What a group of commands printed went into these files. hidden: some of it does not stand in the text."""
-        paths = list(paths)
-        self._put(paths, self.said)
+    def wrote(self, paths: Sequence[str], appends: Sequence[str], *, hidden: bool) -> None:
+        """What a group of commands printed went into these files, behind what some of them held.
+
+        hidden: some of it does not stand in the text.
+        """
+        self._put(paths, [self.said], appends)
         if hidden:
             self._decoded.update(paths)
 
     def runs(self, path: str) -> bool:
         """Whether the file that is run holds what does not stand in the text."""
-        if self._crowded:
-            return True
-        if any(sign in path for sign in "*?["):
-            return any(fnmatch.fnmatchcase(known, path) for known in self._decoded | self._filtered)
-        return path in self._decoded or path in self._filtered
+        if is_pattern(path):
+            found = bool(self._kept.matching(path, self._decoded | self._filtered))
+        else:
+            found = path in self._decoded or path in self._filtered
+        return found or self._kept.crowded
 
     def runs_around(self, program: str) -> bool:
         """Whether a program runs files around it, and such a one was decoded."""
@@ -119,11 +136,9 @@ class Made:
             return False
         return any(_CODE.fullmatch(path.rpartition("/")[2]) for path in self._decoded)
 
-    def text(self, path: str) -> str | None:
-        """What a file holds that this text wrote as it stands; of a pattern, what any of its files does."""
-        if any(sign in path for sign in "*?["):
-            return "".join(text for known, text in self._texts.items() if fnmatch.fnmatchcase(known, path)) or None
-        return self._texts.get(path)
+    def texts(self, path: str) -> tuple[str, ...]:
+        """What a file may hold that this text wrote as it stands; of a pattern, what any of its files may."""
+        return self._kept.of(path)
 
     def _edits(self, step: Step, writes: Sequence[str]) -> bool:
         """Whether a file is changed that was there before, or code filtered into code: what a workspace's own is."""
@@ -148,7 +163,8 @@ class Made:
             escaped = program == "printf" or any(re.fullmatch(r"-[neE]*e[neE]*", word.text) for word in args[:2])
             if escaped and any(_ESCAPES.search(word.text) for word in args):
                 return "decoded"
-            return "filtered" if any(HOLE in word.text.replace(NUMBER, "") for word in args) else ""
+            untold = any(HOLE in word.text.replace(NUMBER, "") for word in args) or not shows(program, args)
+            return "filtered" if untold else ""
         if program in _FILTERS:
             return "filtered"
         if is_interpreter(program) and not step.runs_file:
@@ -160,41 +176,43 @@ class Made:
             return "filtered"
         return ""
 
-    def _remember(self, step: Step, writes: Sequence[str]) -> None:
+    def _remember(self, step: Step) -> None:
         """What stands in the text and goes into files, or is printed, as it is."""
-        text = spoken(step.program, step.args) or ""
+        texts = [spoken(step.program, step.args) or ""]
         if step.program in _COPIERS:
-            text = "".join([self._texts.get(path, "") for path in step.reads])
-            text += "".join([word.fixed() or "" for word in step.documents]) or ("" if step.reads else self.fed)
+            texts = self._joined(step)
+        self._put(step.into, texts, step.appends)
+        if step.program == "tee":
+            more = any(_APPENDS.fullmatch(word.text) for word in step.args)
+            self._put(step.writes, texts, step.writes if more else ())
+        elif step.program in _COPIERS:
             self._copy(step)
-        self._put([*step.into, *(writes if step.program == "tee" else ())], text)
         if step.program == "exec":
             self._filtered.update(step.into)  # whatever is printed from here on
         elif not step.into:
-            self.said = f"{self.said}{text}"[-_MAX_TEXT:]
+            self.said = f"{self.said}{texts[0] if len(texts) == 1 else _UNTOLD}"[: MAX_TEXT + 1]
+
+    def _joined(self, step: Step) -> list[str]:
+        """What a copier prints: of each file that it reads one of its texts, or what it is fed."""
+        files = [texts for path in step.reads if (texts := self._kept.of(path))]
+        fed = "".join([word.fixed() or "" for word in step.documents]) or ("" if step.reads else self.fed)
+        count = 1
+        for texts in files:
+            count *= len(texts)
+        if count > _MAX_JOINED or sum([len(text) for texts in files for text in texts]) > 4 * MAX_TEXT:
+            return [_UNTOLD]
+        return ["".join([*parts, fed]) for parts in product(*files)]
 
     def _copy(self, step: Step) -> None:
         """Files, and those of directories, under the names that they get: one of their own, or one in a directory."""
-        for source in step.reads:
-            known = [source] if source in self._texts else []
-            if source in self._places:
-                known += [path for path in self._texts if path.startswith(f"{source}/")]
-            for path in known:
-                inner = path[len(source) :]
-                for to in step.writes:
-                    self._keep(f"{to}{inner}", self._texts[path])
-                    self._keep(f"{to}/{source.rpartition('/')[2]}{inner}", self._texts[path])
+        for source in step.reads if not self._kept.crowded else ():
+            for path in [source, *self._kept.beneath(source)]:
+                texts, inner = self._kept.of(path), path[len(source) :]
+                if texts:
+                    places = [(to, f"{to}/{source.rpartition('/')[2]}") for to in step.writes]
+                    self._put([f"{to}{inner}" for pair in places for to in pair], texts, ())
 
-    def _put(self, paths: Iterable[str], text: str) -> None:
+    def _put(self, paths: Iterable[str], texts: Sequence[str], appends: Sequence[str]) -> None:
         for path in paths:
-            whole = self._texts.pop(path, "") + text
-            if text and len(whole) <= _MAX_TEXT:
-                self._keep(path, whole)
-
-    def _keep(self, path: str, text: str) -> None:
-        if len(self._texts) >= _MAX_FILES:
-            self._crowded = True
-            return
-        self._texts.setdefault(path, text)
-        while path := path.rpartition("/")[0]:
-            self._places.add(path)
+            if not self._kept.put(path, texts, more=path in appends):
+                self._filtered.add(path)

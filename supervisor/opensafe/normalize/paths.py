@@ -248,6 +248,29 @@ def _meets(glob: str, pattern: str) -> bool:
     return row[-1]
 
 
+_ANYTHING: Final = re.compile(r"[*?]+|\[.*", re.DOTALL)
+
+
+def may_match(pattern: str, path: str) -> bool:
+    """Whether a resolved path may be one that the shell puts for a pattern; `?` and brackets are widened to `*`."""
+    globs, parts = pattern.split("/"), path.split("/")
+    return len(globs) == len(parts) and all(map(_part_may_match, globs, parts))
+
+
+def _part_may_match(glob: str, name: str) -> bool:
+    first, *more = _ANYTHING.split(glob)
+    if not more:
+        return glob == name
+    if (name[:1] == "." and not first) or not name.startswith(first) or not name.endswith(more[-1]):
+        return False
+    at = len(first)
+    for piece in more:
+        at = name.find(piece, at) + len(piece)
+        if at < len(piece):
+            return False
+    return True
+
+
 path_classifier: Final[DerivedOnce[ClassTables, PathClassifier]] = DerivedOnce(PathClassifier)
 
 

@@ -68,6 +68,7 @@ def parse_argv(argv: Sequence[str], cwd: str = DEFAULT_CWD, env: Mapping[str, st
         if long:
             walk.collector.doubt("an argv is too long to be looked at")
         walk.guarded(lambda: walk.collector.command(Simple(words)))
+        walk.guarded(walk.collector.finish)
 
     return _settled(cwd, env, walk)
 
