@@ -54,4 +54,5 @@ uninstall: ## remove what install put there; state and configuration stay
 	@deploy/uninstall.sh
 
 clean: ## remove what was made in the checkout; the prefix stays
-	rm -rf build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache \
+		supervisor/opensafe/console/assets/vendor

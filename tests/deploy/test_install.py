@@ -39,6 +39,14 @@ def test_development_tools_are_not_installed(destination):
     assert not (packages / "pytest").exists()
 
 
+@pytest.mark.parametrize("name", ["htmx.min.js", "htmx.LICENSE", "sse.js", "sse.LICENSE"])
+def test_the_console_is_installed_with_what_it_serves(destination, name):
+    packages = destination / PREFIX.lstrip("/") / "venv/lib/python3.11/site-packages"
+    assert (packages / "starlette").is_dir()
+    served = Path("opensafe/console/assets/vendor", name)
+    assert (packages / served).read_bytes() == (ROOT / "supervisor" / served).read_bytes()
+
+
 @pytest.mark.parametrize(
     "name",
     ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "libexec/proof/sweep", "images/base/manifest.json",

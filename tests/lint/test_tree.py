@@ -1,5 +1,6 @@
 """Rules about the tree itself, which no other linter knows."""
 
+import json
 import re
 import statistics
 import subprocess
@@ -121,6 +122,17 @@ def test_every_dependency_has_its_version_and_reason_on_record():
     tables, _, _ = _text("docs/dependencies.md").partition("## Not from the Python package index")
     rows = re.findall(r"^\| ([a-z0-9-]+) \| ([0-9.!]+) \|", tables, re.MULTILINE)
     assert sorted(f"{name}=={version}" for name, version in rows) == sorted([*runtime, *doors, *dev])
+
+
+def test_every_package_from_npm_has_its_version_and_reason_on_record():
+    room = "supervisor/opensafe/console/"
+    manifest, locked = json.loads(_text(f"{room}package.json")), json.loads(_text(f"{room}package-lock.json"))
+    section = _text("docs/dependencies.md").partition("\n## From npm\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| ([a-z.-]+) \| ([0-9.]+) \|", section, re.MULTILINE))
+    assert rows == manifest["dependencies"] | manifest["devDependencies"]
+    held = {name.removeprefix("node_modules/"): entry for name, entry in locked["packages"].items() if name}
+    assert {name: entry["version"] for name, entry in held.items()} == rows
+    assert all(entry["integrity"].startswith("sha512-") for entry in held.values())
 
 
 def test_every_test_is_among_those_that_are_run():

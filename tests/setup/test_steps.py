@@ -108,9 +108,9 @@ def test_an_image_of_another_recipe_is_built_again(site):
     assert not image.is_done()
 
 
-def test_only_the_tests_need_the_image_with_developers_tools():
-    assert "dev" not in TARGETS["setup"]
-    assert {"dev", *TARGETS["setup"]} <= set(TARGETS["test"])
+def test_only_the_tests_need_developers_tools_and_a_browser():
+    assert TARGETS["setup"] == TARGETS["test"][: len(TARGETS["setup"])]
+    assert set(TARGETS["test"]) - set(TARGETS["setup"]) == {"dev", "promtool", "jaeger", "browser"}
 
 
 @pytest.mark.parametrize("name", ["base", "dev"])

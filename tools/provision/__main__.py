@@ -17,6 +17,7 @@ from pathlib import Path
 from . import engines
 from .apt import Accounts, AptPackages
 from .artifacts import Bundle, Keys, Native
+from .console import ConsoleAssets
 from .image import RunnerImage
 from .operation import Operation
 from .promtool import Promtool
@@ -25,10 +26,10 @@ from .runner import Runner, StepError
 from .site import Site
 
 PYTHON = ("apt", "uv", "venv")
-SETUP = ("apt", "account", "uv", "venv", "native", "opa", "runsc", "image", "keys", "bundle")
+SETUP = ("apt", "account", "uv", "venv", "native", "console", "opa", "runsc", "image", "keys", "bundle")
 TARGETS: dict[str, tuple[str, ...]] = {
     "setup": SETUP,
-    "test": (*SETUP, "dev", "promtool", "jaeger"),
+    "test": (*SETUP, "dev", "promtool", "jaeger", "browser"),
     "python": PYTHON,
     "native": ("apt", "native"),
     "image": (*PYTHON, "image", "dev"),
@@ -46,6 +47,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         Venv(site),
         Peers(site),
         Native(site),
+        ConsoleAssets(site),
         engines.opa(site),
         engines.runsc(site),
         RunnerImage(site),
@@ -54,6 +56,7 @@ def operations(site: Site, target: str) -> list[Operation]:
         RunnerImage(site, "dev", "dev"),
         Promtool(site),
         engines.jaeger(site),
+        AptPackages(site, "browser"),
     ]
     return [step for step in known if step.name in TARGETS[target]]
 

@@ -58,14 +58,14 @@ def update_lists(run: Runner) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AptPackages:
-    """The packages of pins.toml that dpkg doesn't know as installed."""
+    """The packages of one section of pins.toml that dpkg doesn't know as installed."""
 
     site: Site
     name: str = "apt"
 
     def missing(self) -> list[str]:
         """The packages to install, in the order of pins.toml."""
-        wanted: list[str] = self.site.pins["apt"]["packages"]
+        wanted: list[str] = self.site.pins[self.name]["packages"]
         answer = subprocess.run(
             ["/usr/bin/dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted],
             stdout=subprocess.PIPE,
@@ -79,7 +79,7 @@ class AptPackages:
     def describe(self) -> str:
         """What would be installed."""
         if shutil.which("apt-get") is None:
-            return "need Debian packages: " + ", ".join(self.site.pins["apt"]["packages"])
+            return "need Debian packages: " + ", ".join(self.site.pins[self.name]["packages"])
         return "install Debian packages: " + (", ".join(self.missing()) or "none missing")
 
     def is_done(self) -> bool:
