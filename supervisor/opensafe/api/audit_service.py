@@ -1,25 +1,28 @@
-"""The audit log as it is written."""
+"""The audit log as it is written, and as it can be searched."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from opensafe._proto.v1 import audit_pb2, audit_pb2_grpc
-from opensafe.audit.log import AuditLog, Written
+from opensafe._proto.v1 import audit_pb2, audit_pb2_grpc, common_pb2
+from opensafe.audit.search import Query
+from opensafe.control.lookup import Lookup, Shown
 from opensafe.errors import InvalidArgument
 from opensafe.model.calls import Principal
-from opensafe.model.records import BanRecord, BundleRecord, CandidateRecord, DaemonRecord, TornRecord
-from opensafe.state.store import Store
+from opensafe.model.decision import Action
 
-AUDITOR: Final = "auditor"
-_LAST_MAX: Final = 10_000
+_ACTIONS: Final = {
+    common_pb2.ACTION_UNSPECIFIED: "",
+    common_pb2.ACTION_ALLOW: Action.ALLOW.value,
+    common_pb2.ACTION_REVIEW: Action.REVIEW.value,
+    common_pb2.ACTION_BLOCK: Action.BLOCK.value,
+}
 
 
 class AuditService(audit_pb2_grpc.AuditServiceServicer):
-    """See audit.proto. Without the role `auditor` a principal sees the records of its own sessions."""
+    """See audit.proto."""
 
-    def __init__(self, log: AuditLog, store: Store, principal: Principal) -> None:
-        self._log = log
-        self._store = store
+    def __init__(self, lookup: Lookup, principal: Principal) -> None:
+        self._lookup = lookup
         self._principal = principal
 
     async def Tail(  # noqa: N802 - the name of the RPC
@@ -27,18 +30,39 @@ class AuditService(audit_pb2_grpc.AuditServiceServicer):
         request: audit_pb2.TailRequest,
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> AsyncIterator[audit_pb2.TailResponse]:
-        """The last records of this run of the daemon, then those that follow."""
-        if not 0 <= request.last <= _LAST_MAX:
-            raise InvalidArgument("last is out of range", value=request.last, limit=f"0 to {_LAST_MAX}")
-        async for written in self._log.read(request.last, follow=request.follow):
-            if self._visible(written):
-                yield audit_pb2.TailResponse(index=written.head.size - 1, leaf=written.leaf, line=written.line)
+        """The last records, or those from one on, then those that follow."""
+        if request.HasField("from_index"):
+            if request.last:
+                raise InvalidArgument("last and from_index exclude each other", value=request.last)
+            found = self._lookup.since(self._principal, request.from_index, follow=request.follow)
+        else:
+            found = self._lookup.last(self._principal, request.last, follow=request.follow)
+        async for one in found:
+            yield _message(one)
 
-    def _visible(self, written: Written) -> bool:
-        if AUDITOR in self._principal.roles:
-            return True
-        record = written.record
-        if isinstance(record, BanRecord | BundleRecord | CandidateRecord | DaemonRecord | TornRecord):
-            return False
-        session = self._store.session(record.session_id)
-        return session is not None and session.principal == self._principal.name
+    async def Search(  # noqa: N802 - the name of the RPC
+        self,
+        request: audit_pb2.SearchRequest,
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> audit_pb2.SearchResponse:
+        """A page of what matches."""
+        if request.action not in _ACTIONS:
+            raise InvalidArgument("there is no such action", value=request.action)
+        query = Query(
+            session_id=request.session_id,
+            call_id=request.call_id,
+            kinds=frozenset(request.kinds),
+            action=_ACTIONS[request.action],
+            rule=request.rule,
+            text=request.text,
+            since_us=request.since_us,
+            until_us=request.until_us,
+        )
+        page = await self._lookup.search(
+            self._principal, query, named=request.principal, before=request.before_index, page=request.page_size
+        )
+        return audit_pb2.SearchResponse(records=map(_message, page.records), next_before=page.next_before)
+
+
+def _message(one: Shown) -> audit_pb2.TailResponse:
+    return audit_pb2.TailResponse(index=one.index, leaf=one.leaf, line=one.line)

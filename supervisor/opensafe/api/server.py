@@ -44,6 +44,7 @@ from opensafe.control.activation import Activations
 from opensafe.control.bans import Bans
 from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
+from opensafe.control.lookup import Lookup
 from opensafe.control.permits import Permits
 from opensafe.control.reviews import Reviews
 from opensafe.control.sandbox_list import SandboxList
@@ -54,7 +55,6 @@ from opensafe.control.traffic import Traffic
 from opensafe.desk import Desk
 from opensafe.gate import Gate
 from opensafe.model.calls import Principal
-from opensafe.state.store import Store
 from opensafe.warden.client import WardenClient
 
 from .agent_service import AgentService
@@ -96,7 +96,6 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     desk: Desk
     judge: Judge
     log: AuditLog
-    store: Store
     sessions: Sessions
     sandboxes: Sandboxes
     sandbox_list: SandboxList
@@ -104,6 +103,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     bans: Bans
     permits: Permits
     explanations: Explanations
+    lookup: Lookup
     shadow: Shadow
     activations: Activations
     shipping: Shipping
@@ -210,7 +210,7 @@ def _add_services(
     )
     review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(desk, services.reviews, principal), server)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(desk, services.bans, principal), server)
-    audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(log, services.store, principal), server)
+    audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(services.lookup, principal), server)
     egress_pb2_grpc.add_EgressServiceServicer_to_server(EgressService(services.traffic, principal), server)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
 

@@ -49,6 +49,23 @@ class Written(chain.Sealed, frozen=True):
         """The record, read from its line: decoded records would weigh several times as much."""
         return msgspec.json.decode(self.line, type=Record)
 
+    @property
+    def index(self) -> int:
+        """Its place in the log."""
+        return self.head.size - 1
+
+    @property
+    def session_id(self) -> str:
+        """Of the session that it is of, or ""."""
+        return _of(self.line).session_id
+
+
+class _Of(msgspec.Struct, frozen=True):
+    session_id: str = ""
+
+
+_of: Final = msgspec.json.Decoder(_Of).decode
+
 
 #: Begins another segment: its number and a descriptor for it.
 NextSegment = Callable[[], Awaitable[tuple[int, int]]]
@@ -139,6 +156,11 @@ class AuditLog:
     def durable(self) -> int:
         """How many records of this run and before are on disk, as a position to `follow` from."""
         return self._recent[-1].head.size if self._recent else self._opened
+
+    @property
+    def remembered(self) -> int:
+        """The first record that `follow` can begin with, as an index; what is older only the segments have."""
+        return self._recent[0].index if self._recent else self._opened
 
     @property
     def failure(self) -> AuditError | None:

@@ -58,6 +58,7 @@ from ._sync_run import Pty, Run
 from ._sync_sandbox import Sandbox, Session
 from ._trace import trace_context
 from ._types import (
+    AuditPage,
     AuditRecord,
     Ban,
     BanEffect,
@@ -88,6 +89,7 @@ __all__ = [
     "AsyncSandboxFiles",
     "AsyncSession",
     "AttachOptions",
+    "AuditPage",
     "AuditRecord",
     "Ban",
     "BanEffect",

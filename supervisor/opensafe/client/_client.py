@@ -5,6 +5,7 @@ where the daemon is not there or goes away, and the platform's own failures. Not
 knows whether a call_id was used.
 """
 
+from ._client_audit import AuditMethods
 from ._client_calls import CallMethods
 from ._client_egress import EgressMethods
 from ._client_people import PeopleMethods
@@ -12,5 +13,5 @@ from ._client_policy import PolicyMethods
 from ._client_sandboxes import SandboxMethods
 
 
-class Client(SandboxMethods, CallMethods, PolicyMethods, PeopleMethods, EgressMethods):
+class Client(SandboxMethods, CallMethods, PolicyMethods, PeopleMethods, AuditMethods, EgressMethods):
     """A connection. Use it as an asynchronous context manager; all methods belong to one event loop."""

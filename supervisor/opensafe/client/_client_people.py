@@ -1,17 +1,17 @@
-"""What people ask: reviews of parked calls, bans, and the record."""
+"""What people decide: reviews of parked calls, and bans."""
 
 from collections.abc import AsyncIterator
 
-from opensafe._proto.v1 import agent_pb2, audit_pb2, review_pb2
+from opensafe._proto.v1 import agent_pb2, review_pb2
 
 from . import _wire
 from ._connection import Connection
 from ._failures import stream
-from ._types import AuditRecord, Ban, BanEffect, Review, Verdict
+from ._types import Ban, BanEffect, Review, Verdict
 
 
 class PeopleMethods(Connection):
-    """Reviews, bans and the audit log."""
+    """Reviews and bans."""
 
     async def list_reviews(self, *, all: bool = False) -> tuple[Review, ...]:  # noqa: A002 - the request's field
         """Parked calls, oldest first as the daemon gives them; `all` adds the decided and expired ones."""
@@ -60,9 +60,3 @@ class PeopleMethods(Connection):
         """Bans in force, oldest first."""
         answer = await self._ask(self._agents.ListBans(agent_pb2.ListBansRequest()))
         return tuple(_wire.ban(message) for message in answer.bans)
-
-    async def tail_audit(self, last: int = 10, *, follow: bool = False) -> AsyncIterator[AuditRecord]:
-        """The `last` records (at most 10000) this principal may see, then new ones as they are written."""
-        with stream(self._audit.Tail(audit_pb2.TailRequest(last=last, follow=follow)), self._path) as messages:
-            async for message in messages:
-                yield AuditRecord(index=message.index, leaf=message.leaf, line=message.line)

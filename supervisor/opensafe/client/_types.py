@@ -299,3 +299,10 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     leaf: str
     line: bytes
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that match, the newest first. next_before: where the next page goes on, 0 where there is none."""
+
+    records: tuple[AuditRecord, ...]
+    next_before: int

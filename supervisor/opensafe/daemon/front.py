@@ -38,6 +38,7 @@ from opensafe.control.connections import record_connections
 from opensafe.control.explanations import Explanations
 from opensafe.control.history import History
 from opensafe.control.judge import Judge
+from opensafe.control.lookup import Lookup
 from opensafe.control.permits import Permits
 from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.removals import Removals
@@ -186,7 +187,6 @@ class Front:
                 desk=desk,
                 judge=judge,
                 log=log,
-                store=store,
                 sessions=sessions,
                 sandboxes=sandboxes,
                 sandbox_list=SandboxList(log, store),
@@ -194,6 +194,7 @@ class Front:
                 bans=bans,
                 permits=permits,
                 explanations=Explanations(log, state),
+                lookup=Lookup(log, store, state),
                 shadow=shadow,
                 activations=activations,
                 shipping=shipping,

@@ -149,6 +149,10 @@ async def test_every_operation_returns_what_the_daemon_said(client, daemon):
     await client.unban("default", "ada")
     assert await client.list_bans() == ()
     assert [record.index async for record in client.tail_audit(3)] == [0, 1, 2]
+    found = await client.search_audit(action=Action.BLOCK, kinds={"decision"}, text="curl", before_index=7)
+    assert (found.records[0].index, found.next_before) == (6, 6)
+    for asked in (b"ACTION_BLOCK", b'kinds: "decision"', b'text: "curl"'):
+        assert asked in found.records[0].line
     assert await client.health()
     await client.delete_sandbox(PLACE[1])
     await client.close_session(PLACE[0])

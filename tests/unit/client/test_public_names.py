@@ -11,6 +11,7 @@ def test_the_public_names_are_these():
         "AsyncSandboxFiles",
         "AsyncSession",
         "AttachOptions",
+        "AuditPage",
         "AuditRecord",
         "Ban",
         "BanEffect",

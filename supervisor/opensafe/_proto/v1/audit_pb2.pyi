@@ -3,8 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+from opensafe._proto.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -22,21 +25,30 @@ class TailRequest(_message.Message):
 
     LAST_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
+    FROM_INDEX_FIELD_NUMBER: _builtins.int
     last: _builtins.int
-    """Records before the end to start with, at most 10000."""
+    """Records of this run of the daemon, before the end, to start with, at most 10000."""
     follow: _builtins.bool
     """Go on with records as they are written."""
+    from_index: _builtins.int
+    """Start with the record of this index instead, also where it was written before this run; then none is left out or
+    repeated. At most 10000 records back from the end: else it starts with the oldest of these. The log's size is the
+    record that is written next.
+    """
     def __init__(
         self,
         *,
         last: _builtins.int = ...,
         follow: _builtins.bool = ...,
+        from_index: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_from_index", b"_from_index", "from_index", b"from_index"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "last", b"last"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_from_index", b"_from_index", "follow", b"follow", "from_index", b"from_index", "last", b"last"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__from_index: _TypeAlias = _typing.Literal["from_index"]  # noqa: Y015
+    _WhichOneofArgType__from_index: _TypeAlias = _typing.Literal["_from_index", b"_from_index"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__from_index) -> _WhichOneofReturnType__from_index | None: ...
 
 Global___TailRequest: _TypeAlias = TailRequest  # noqa: Y015
 
@@ -66,3 +78,92 @@ class TailResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TailResponse: _TypeAlias = TailResponse  # noqa: Y015
+
+@_typing.final
+class SearchRequest(_message.Message):
+    """What is not set does not restrict."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    SINCE_US_FIELD_NUMBER: _builtins.int
+    UNTIL_US_FIELD_NUMBER: _builtins.int
+    BEFORE_INDEX_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    principal: _builtins.str
+    """Records that name this principal, or are of its sessions."""
+    action: _common_pb2.Action.ValueType
+    """Decisions with this action."""
+    rule: _builtins.str
+    """Records with a rule of this id, or of an id that begins with it and a dot."""
+    text: _builtins.str
+    """Records whose line holds this text, upper and lower case being one; at most 200 characters."""
+    since_us: _builtins.int
+    """Microseconds since the epoch: not before the one, before the other. Records are in the order of their indexes; where
+    they are more than an hour older than since_us, the search is at its end.
+    """
+    until_us: _builtins.int
+    before_index: _builtins.int
+    """Records before this one: next_before of the page before. 0: all."""
+    page_size: _builtins.int
+    """At most 500; 0 for 100."""
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Kinds of records, such as "decision"."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        principal: _builtins.str = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        action: _common_pb2.Action.ValueType = ...,
+        rule: _builtins.str = ...,
+        text: _builtins.str = ...,
+        since_us: _builtins.int = ...,
+        until_us: _builtins.int = ...,
+        before_index: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "before_index", b"before_index", "call_id", b"call_id", "kinds", b"kinds", "page_size", b"page_size", "principal", b"principal", "rule", b"rule", "session_id", b"session_id", "since_us", b"since_us", "text", b"text", "until_us", b"until_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
+
+@_typing.final
+class SearchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    NEXT_BEFORE_FIELD_NUMBER: _builtins.int
+    next_before: _builtins.int
+    """Where the next page goes on; 0 where everything was searched. A page can be short, or empty, and not the last: a
+    request looks through so many bytes of the log and no more.
+    """
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___TailResponse]: ...
+    def __init__(
+        self,
+        *,
+        records: _abc.Iterable[Global___TailResponse] | None = ...,
+        next_before: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_before", b"next_before", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015

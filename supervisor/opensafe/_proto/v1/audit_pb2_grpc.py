@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AuditServiceStub:
-    """Missing associated documentation comment in .proto file."""
+    """The record. A principal sees the records of its own sessions; with the role "auditor" all of them.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -39,13 +40,26 @@ class AuditServiceStub:
                 request_serializer=opensafe_dot_v1_dot_audit__pb2.TailRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_audit__pb2.TailResponse.FromString,
                 _registered_method=True)
+        self.Search = channel.unary_unary(
+                '/opensafe.v1.AuditService/Search',
+                request_serializer=opensafe_dot_v1_dot_audit__pb2.SearchRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_audit__pb2.SearchResponse.FromString,
+                _registered_method=True)
 
 
 class AuditServiceServicer:
-    """Missing associated documentation comment in .proto file."""
+    """The record. A principal sees the records of its own sessions; with the role "auditor" all of them.
+    """
 
     def Tail(self, request, context):
-        """The principal's own records; all records for the role "auditor".
+        """The last records, or those from one on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Search(self, request, context):
+        """Records that match, the newest first, a page at a time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -59,6 +73,11 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     request_deserializer=opensafe_dot_v1_dot_audit__pb2.TailRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_audit__pb2.TailResponse.SerializeToString,
             ),
+            'Search': grpc.unary_unary_rpc_method_handler(
+                    servicer.Search,
+                    request_deserializer=opensafe_dot_v1_dot_audit__pb2.SearchRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_audit__pb2.SearchResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'opensafe.v1.AuditService', rpc_method_handlers)
@@ -68,7 +87,8 @@ def add_AuditServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AuditService:
-    """Missing associated documentation comment in .proto file."""
+    """The record. A principal sees the records of its own sessions; with the role "auditor" all of them.
+    """
 
     @staticmethod
     def Tail(request,
@@ -87,6 +107,33 @@ class AuditService:
             '/opensafe.v1.AuditService/Tail',
             opensafe_dot_v1_dot_audit__pb2.TailRequest.SerializeToString,
             opensafe_dot_v1_dot_audit__pb2.TailResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Search(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.AuditService/Search',
+            opensafe_dot_v1_dot_audit__pb2.SearchRequest.SerializeToString,
+            opensafe_dot_v1_dot_audit__pb2.SearchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,26 +27,44 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AuditServiceStub:
+    """The record. A principal sees the records of its own sessions; with the role "auditor" all of them."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuditServiceAsyncStub: ...
     Tail: _grpc.UnaryStreamMultiCallable[_audit_pb2.TailRequest, _audit_pb2.TailResponse]
-    """The principal's own records; all records for the role "auditor"."""
+    """The last records, or those from one on."""
+    Search: _grpc.UnaryUnaryMultiCallable[_audit_pb2.SearchRequest, _audit_pb2.SearchResponse]
+    """Records that match, the newest first, a page at a time."""
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
+    """The record. A principal sees the records of its own sessions; with the role "auditor" all of them."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     Tail: _aio.UnaryStreamMultiCallable[_audit_pb2.TailRequest, _audit_pb2.TailResponse]  # type: ignore[assignment]
-    """The principal's own records; all records for the role "auditor"."""
+    """The last records, or those from one on."""
+    Search: _aio.UnaryUnaryMultiCallable[_audit_pb2.SearchRequest, _audit_pb2.SearchResponse]  # type: ignore[assignment]
+    """Records that match, the newest first, a page at a time."""
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
+    """The record. A principal sees the records of its own sessions; with the role "auditor" all of them."""
+
     @_abc_1.abstractmethod
     def Tail(
         self,
         request: _audit_pb2.TailRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_audit_pb2.TailResponse], _abc.AsyncIterator[_audit_pb2.TailResponse]]:
-        """The principal's own records; all records for the role "auditor"."""
+        """The last records, or those from one on."""
+
+    @_abc_1.abstractmethod
+    def Search(
+        self,
+        request: _audit_pb2.SearchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.SearchResponse, _abc.Awaitable[_audit_pb2.SearchResponse]]:
+        """Records that match, the newest first, a page at a time."""
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
