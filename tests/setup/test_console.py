@@ -12,8 +12,9 @@ from tools.provision.site import Site
 ROOT = Path(__file__).resolve().parents[2]
 ROOM = Path("supervisor/opensafe/console")
 NPM = """
-mkdir -p node_modules/htmx.org/dist node_modules/htmx-ext-sse/dist node_modules/axe-core
-for file in htmx.org/dist/htmx.min.js htmx.org/LICENSE htmx-ext-sse/dist/sse.js htmx-ext-sse/LICENSE axe-core/axe.min.js
+mkdir -p node_modules/htmx.org/dist node_modules/htmx-ext-sse/dist node_modules/idiomorph/dist node_modules/axe-core
+for file in htmx.org/dist/htmx.min.js htmx.org/LICENSE htmx-ext-sse/dist/sse.js htmx-ext-sse/LICENSE \\
+    idiomorph/dist/idiomorph-ext.min.js idiomorph/LICENSE axe-core/axe.min.js
 do echo "$* $file" >node_modules/$file; done
 """
 
@@ -62,6 +63,8 @@ def test_the_room_gets_what_is_served_with_its_licences_and_no_more(host):
         "htmx.LICENSE": "htmx.org/LICENSE",
         "sse.js": "htmx-ext-sse/dist/sse.js",
         "sse.LICENSE": "htmx-ext-sse/LICENSE",
+        "idiomorph-ext.min.js": "idiomorph/dist/idiomorph-ext.min.js",
+        "idiomorph.LICENSE": "idiomorph/LICENSE",
     }
     assert host.step.axe.read_text().startswith("ci ")
     assert sorted(path.name for path in host.room.iterdir()) == [

@@ -19,6 +19,8 @@ _SERVED = {
     "htmx.LICENSE": "htmx.org/LICENSE",
     "sse.js": "htmx-ext-sse/dist/sse.js",
     "sse.LICENSE": "htmx-ext-sse/LICENSE",
+    "idiomorph-ext.min.js": "idiomorph/dist/idiomorph-ext.min.js",
+    "idiomorph.LICENSE": "idiomorph/LICENSE",
 }
 _AXE = "axe-core/axe.min.js"
 

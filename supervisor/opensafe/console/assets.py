@@ -12,7 +12,7 @@ from opensafe.errors import HostUnsuitable
 
 _PLACE: Final = pathlib.Path(__file__).with_name("assets")
 OWN: Final = ("console.css", "console.js", "icon.svg")
-VENDORED: Final = ("vendor/htmx.min.js", "vendor/sse.min.js", "vendor/idiomorph-ext.min.js")
+VENDORED: Final = ("vendor/htmx.min.js", "vendor/sse.js", "vendor/idiomorph-ext.min.js")
 
 
 class Assets:

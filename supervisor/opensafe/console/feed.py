@@ -73,7 +73,9 @@ class Feed:
             self._news.notify_all()
 
     async def _records(self) -> None:
-        async for record in self.client.tail_audit(_BACK, follow=True):
+        start = self.board.next
+        records = self.client.tail_audit(0 if start else _BACK, follow=True, from_index=start or None)
+        async for record in records:
             self.lost_since = None
             try:
                 self.board.take(record.index, msgspec.json.decode(record.line, type=Record))
