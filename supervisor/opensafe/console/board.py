@@ -104,6 +104,8 @@ class Board:
                 self._sandbox(record)
             case ReviewRecord():
                 self._session_of(record.session_id).last_us = record.time_us
+            case _:  # shown by the screens that ask for it
+                pass
 
     def rules(self, now_us: int) -> list[RuleCount]:
         """Those that stopped or parked something within the window, most hits first."""
@@ -174,7 +176,7 @@ class Board:
             for old in [one for one in self._runs if one < second - 15]:
                 del self._runs[old]
         for call in reversed(session.calls):
-            if call.call_id == record.call_id:
+            if call.call_id == record.call_id and call.purpose != "runtime":
                 call.outcome = record.outcome
                 return
 
