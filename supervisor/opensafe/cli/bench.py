@@ -4,7 +4,19 @@ from typing import Annotated
 
 import typer
 
-from . import auditing, connecting, crowding, deciding, executing, figures, options, pooling, soaking, stressing
+from . import (
+    auditing,
+    browsing,
+    connecting,
+    crowding,
+    deciding,
+    executing,
+    figures,
+    options,
+    pooling,
+    soaking,
+    stressing,
+)
 
 group = typer.Typer(help="Figures beside a baseline in the same run.", no_args_is_help=True)
 group.command("decision")(deciding.decision)
@@ -15,6 +27,7 @@ group.command("stress")(stressing.stress)
 group.command("pool")(pooling.pool)
 group.command("density")(crowding.density)
 group.command("audit")(auditing.audit)
+group.command("console")(browsing.console)
 group.command("egress")(connecting.egress)
 
 
