@@ -12,21 +12,21 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from opensafe.errors import HostUnsuitable, InvalidArgument, OpenSafeError
+from opensafe.errors import HostUnsuitable, InvalidArgument
 
 try:
     import ray
-    from ray.exceptions import GetTimeoutError, RayError
+    from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise InvalidArgument("this engine needs Ray", remedy="pip install 'opensafe[ray]'") from error
 
 from .batch import Batch, Done
-from .leases import Leases
 from .minimise import Minimal
 from .oracles import Oracle
 from .selfcheck import SelfCheck
-from .worker import Checked, Cut, Ended, Said, Worker
+from .spread import PlaceLostError, WorkerLostError, ending, spread
+from .worker import Checked, Cut, Ended, Fault, Said, Worker
 
 #: Nodes that have it are used, and only those; of a cluster where none has it, every node.
 RESOURCE: Final = "opensafe"
@@ -36,12 +36,6 @@ _BATCH_S: Final = 600.0
 _END_S: Final = 180.0
 #: Workers that one place may lose in a campaign.
 _LOSSES: Final = 5
-
-
-class PlaceLostError(OpenSafeError):
-    """No worker can be had there any more."""
-
-    reason = "PLACE_LOST"
 
 
 class Place:
@@ -64,8 +58,8 @@ class Place:
             ).remote(self._notes)  # fmt: skip
             try:
                 said = await self._ask(_BEGIN_S, "begin", self._seed)
-            except (RayError, TimeoutError) as error:
-                await self.replace(f"{type(error).__name__}", begin=False)
+            except WorkerLostError as error:
+                await self.replace(str(error), begin=False)
                 continue
             if not isinstance(said, Checked):
                 raise PlaceLostError(f"{self.name}: {said}")
@@ -86,7 +80,7 @@ class Place:
             await self.begin()
 
     async def run(self, batch: Batch) -> Done:
-        """Raises RayError, TimeoutError where the worker is gone, PlaceLostError where it can't."""
+        """Raises WorkerLostError where the worker is gone, PlaceLostError where it can't."""
         said = await self._ask(_BATCH_S, "run", msgspec.json.encode(batch))
         if not isinstance(said, Ended):
             raise PlaceLostError(f"{self.name}: {said}")
@@ -98,11 +92,14 @@ class Place:
         return said.minimal if isinstance(said, Cut) else None
 
     async def end(self) -> None:
-        """Let the worker remove what it made."""
+        """Let the worker remove what it made. Raises PlaceLostError where it can't; one that is gone says nothing."""
         if self._worker is not None:
-            with contextlib.suppress(RayError, TimeoutError):
-                await self._ask(_END_S, "end")
+            said: Said = Checked(())
+            with contextlib.suppress(WorkerLostError):
+                said = await self._ask(_END_S, "end")
             self.kill()
+            if isinstance(said, Fault):
+                raise PlaceLostError(f"{self.name} keeps what was made there: {said.message}")
 
     def kill(self) -> None:
         """Whatever it does."""
@@ -113,8 +110,8 @@ class Place:
         answer = getattr(self._worker, method).remote(*arguments)
         try:
             said = await asyncio.wait_for(asyncio.wrap_future(answer.future()), seconds)
-        except GetTimeoutError as error:
-            raise TimeoutError from error
+        except (RayError, TimeoutError) as error:
+            raise WorkerLostError(f"{method}: {type(error).__name__}") from error
         decoded: Said = msgspec.json.decode(said, type=Said)
         return decoded
 
@@ -136,23 +133,20 @@ class Cluster:
             nodes = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
             chosen = [node for node in nodes if node["Resources"].get(RESOURCE, 0) > 0] or nodes
             engine = cls([Place(node, seed) for node in chosen])
-            try:
+            async with ending(engine.places):
                 yield engine
-            finally:
-                await asyncio.gather(*(place.end() for place in engine.places))
         finally:
             if not connected:
                 ray.shutdown()
 
     async def selfcheck(self, seed: int, done: Callable[[SelfCheck], None] = lambda _: None) -> tuple[SelfCheck, ...]:
-        """See Engine: on every node. A node where nothing can be run is left out; none left is HostUnsuitable."""
+        """See Engine: on every node. Raises HostUnsuitable where nothing can be run on one."""
         del seed  # each place knows it, for the workers that come later
         ended = await asyncio.gather(*(place.begin() for place in self.places), return_exceptions=True)
         faults = [str(error) for error in ended if isinstance(error, PlaceLostError)]
         for error in ended:
             if isinstance(error, BaseException) and not isinstance(error, PlaceLostError):
                 raise error
-        self.places = [place for place, error in zip(self.places, ended, strict=True) if error is None]
         if not self.places or faults:
             raise HostUnsuitable("a node can't run batches", value="; ".join(faults) or "there is no node")
         checks = tuple(check for place in self.places for check in place.checks)
@@ -160,61 +154,13 @@ class Cluster:
             done(check)
         return checks
 
-    async def run(self, batches: Sequence[Batch]) -> AsyncIterator[Done]:
+    def run(self, batches: Sequence[Batch]) -> AsyncIterator[Done]:
         """See Engine."""
-        leases = Leases(batches)
-        ended: asyncio.Queue[Done | Exception] = asyncio.Queue()
-        changed = asyncio.Condition()
-
-        async def work(place: Place) -> None:
-            while leases.open:
-                lease = leases.take()
-                if lease is None:
-                    async with changed:
-                        await changed.wait_for(lambda: not leases.open or leases.waiting)
-                    continue
-                try:
-                    done = await place.run(lease.batch)
-                    if leases.end(lease, done):
-                        ended.put_nowait(done)
-                except (RayError, TimeoutError) as error:
-                    leases.lost(lease)
-                    async with changed:
-                        changed.notify_all()
-                    await place.replace(type(error).__name__)
-                except BaseException:
-                    leases.lost(lease)
-                    raise
-                finally:
-                    async with changed:
-                        changed.notify_all()
-
-        async def working(place: Place) -> None:
-            try:
-                await work(place)
-            except (OpenSafeError, RayError) as error:
-                ended.put_nowait(error)
-
-        tasks = [asyncio.create_task(working(place)) for place in self.places]
-        try:
-            left, alive = len(batches), len(tasks)
-            while left:
-                one = await ended.get()
-                if isinstance(one, Exception):
-                    alive -= 1
-                    if not alive:
-                        raise HostUnsuitable("no worker is left", value=str(one)) from one
-                    continue
-                left -= 1
-                yield one
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return spread(batches, self.places)
 
     async def minimise(self, batch: Batch, oracle: Oracle) -> Minimal | None:
         """See Engine: on one of the nodes."""
         for place in self.places:
-            with contextlib.suppress(RayError, TimeoutError):
+            with contextlib.suppress(WorkerLostError):
                 return await place.minimise(batch, oracle)
         return None
