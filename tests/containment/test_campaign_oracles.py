@@ -4,8 +4,11 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import pathlib
+import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,12 +17,12 @@ import pytest
 
 from opensafe.proof.campaign import bounds
 from opensafe.proof.campaign.bounds import Bounds
-from opensafe.proof.campaign.gated import Uplink
 from opensafe.proof.campaign.kernel import Kernel
 from opensafe.proof.campaign.listening import Listening, frames_of
 from opensafe.proof.campaign.oracles import Finding, Oracle
 from opensafe.proof.campaign.processes import Tree
 from opensafe.proof.campaign.site import Site
+from opensafe.proof.campaign.uplink import Uplink
 from opensafe.warden.sandbox.limits import Cgroup
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
@@ -181,19 +184,73 @@ async def test_10_a_peer_that_does_not_answer_is_told():
         assert oracles(await site.heartbeat()) == {Oracle.BOUNDS}
 
 
-async def test_3_only_questions_for_names_may_leave_the_gateway():
-    network = ipaddress.IPv4Network("127.77.7.0/30")
-    with Uplink.open("lo", network) as uplink, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as guest:
-        guest.bind((str(network[2]), 0))
-        guest.sendto(b"?", (str(network[1]), 53))
-        guest.sendto(b"!", (str(network[1]), 54))
-        guest.sendto(b"!", ("127.0.0.1", 53))
-        found: list[Finding] = []
+@pytest.fixture
+def link():
+    """Both ends of a link on which nothing is sent but by the test."""
+    ends = [f"c{secrets.token_hex(4)}{end}" for end in "ab"]
+    subprocess.run(["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]], check=True)
+    try:
+        for end in ends:
+            quiet = pathlib.Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6")
+            if quiet.exists():
+                quiet.write_text("1")
+            subprocess.run(["ip", "link", "set", end, "up"], check=True)
+        yield ends
+    finally:
+        subprocess.run(["ip", "link", "delete", ends[0]], check=True)
+
+
+NETWORK = ipaddress.IPv4Network("192.0.2.0/30")
+HOST, GATEWAY, FOREIGN = NETWORK[1], NETWORK[2], ipaddress.IPv4Address("198.51.100.7")
+
+
+def datagram(source, destination, port, *, protocol=17, fragment=0):
+    head = struct.pack(">BBHHHBBH", 0x45, 0, 29, 0, fragment, 64, protocol, 0) + source.packed + destination.packed
+    return 0x0800, head + struct.pack(">HHHH", 1024, port, 9, 0) + b"?"
+
+
+def asking(source, destination):
+    return 0x0806, struct.pack(">HHBBH6x", 1, 0x0800, 6, 4, 1) + source.packed + bytes(6) + destination.packed
+
+
+async def over(link, *frames):
+    """What is found where these come over it, and go the other way."""
+    there, here = link
+    with Uplink.open(here, NETWORK) as uplink, socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM) as sender:
+        for kind, content in frames:
+            sender.sendto(content, (here, kind, 0, 0, b"\xff" * 6))
+            sender.sendto(content, (there, kind, 0, 0, b"\xff" * 6))
+        # A frame is at the other end of such a link once the kernel has had its turn.
+        sender.sendto(b"the last", (there, 0x88B5, 0, 0, b"\xff" * 6))
+        found: list[str] = []
         async with asyncio.timeout(10):
-            while len(found) < 2:
+            while "a frame of type 0x88b5 over the gateway" not in found:
                 await asyncio.sleep(0.01)
-                found += uplink.look()
-    assert {finding.what.split(" to ")[1] for finding in found} == {
-        f"{network[1]}:54 over the gateway",
-        "127.0.0.1:53 over the gateway",
-    }
+                found += [finding.what for finding in uplink.look() if finding.oracle is Oracle.FRAME]
+    return found[:-1]
+
+
+async def test_3_questions_for_names_may_leave_the_gateway(link):
+    assert await over(link, asking(GATEWAY, HOST), datagram(GATEWAY, HOST, 53)) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (datagram(GATEWAY, HOST, 54), f"protocol 17 from {GATEWAY} to {HOST}:54"),
+        (datagram(GATEWAY, HOST, 53, protocol=6), f"protocol 6 from {GATEWAY} to {HOST}:53"),
+        (datagram(GATEWAY, HOST, 53, fragment=1), f"protocol 17 from {GATEWAY} to {HOST}:0"),
+        (datagram(GATEWAY, FOREIGN, 53), f"protocol 17 from {GATEWAY} to {FOREIGN}:53"),
+        (datagram(FOREIGN, HOST, 53), f"protocol 17 from {FOREIGN} to {HOST}:53"),
+        (asking(GATEWAY, FOREIGN), "a frame of type 0x0806"),
+        (asking(FOREIGN, HOST), "a frame of type 0x0806"),
+        ((0x86DD, bytes(40)), "a frame of type 0x86dd"),
+        ((0x0800, b"\x45"), "a frame of type 0x0800"),
+    ],
+    ids=[
+        *("port", "protocol", "fragment", "destination", "source"),
+        *("asks-for-another", "another-asks", "ipv6", "cut"),
+    ],
+)
+async def test_3_and_nothing_else_may(link, frame, told):
+    assert await over(link, frame) == [f"{told} over the gateway"]

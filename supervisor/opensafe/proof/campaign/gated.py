@@ -12,10 +12,9 @@ import itertools
 import pathlib
 import secrets
 import socket
-import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final, Self
 
 import msgspec
@@ -41,25 +40,20 @@ from .processes import Tree
 from .sampling import sampled
 from .site import Site
 from .tool_calls import ToolCall
+from .uplink import Uplink
 
 _PRINCIPAL: Final = "campaign"
 _ROLE: Final = "developer"
 #: A campaign asks more, and is refused more, than honest work is: what is looked for is what gets out.
 _PLENTY: Final = 1 << 40
-_DNS: Final = 53
-_UDP: Final = 17
 _PATIENCE_S: Final = 60.0
 _SAMPLE_S: Final = 0.5
-_KEPT_MAX: Final = 1000
-_ETH_P_IP: Final = 0x0800
-#: Of an IPv4 header.
-_PROTOCOL_AT, _SOURCE_AT, _DESTINATION_AT = 9, 12, 16
 
 
 class Gated:
     """A daemon of the campaign's own, with a way out to nowhere. Made by `open`."""
 
-    def __init__(self, site: Site, daemon: PrivateDaemon, uplink: "Uplink") -> None:
+    def __init__(self, site: Site, daemon: PrivateDaemon, uplink: Uplink) -> None:
         self._site, self._daemon, self._uplink = site, daemon, uplink
         self._layout = Layout.of(daemon.paths)
         self._hierarchies = Hierarchies.find((daemon.state / "instance").read_text())
@@ -238,47 +232,6 @@ class _Running:
         for finding in findings:
             placed = msgspec.structs.replace(finding, batch=self._batch.number, run=finding.run if run is None else run)
             self._findings[placed] = None
-
-
-class Uplink:
-    """Oracle 3 where there is a way out: what comes over the gateway's link to the host. Made by `open`."""
-
-    def __init__(self, interface: str, network: ipaddress.IPv4Network) -> None:
-        self._network = network
-        self._frames: collections.deque[str] = collections.deque(maxlen=_KEPT_MAX)
-        self._capturing = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, 0)
-        self._capturing.bind((interface, _ETH_P_IP))
-
-    @classmethod
-    @contextlib.contextmanager
-    def open(cls, interface: str, network: ipaddress.IPv4Network) -> Iterator[Self]:
-        """Look at it from now on."""
-        made = cls(interface, network)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(made._capturing, made._drain)
-        try:
-            yield made
-        finally:
-            loop.remove_reader(made._capturing)
-            made._capturing.close()
-
-    def look(self) -> Iterable[Finding]:
-        """What came since the last look."""
-        while self._frames:
-            yield Finding(oracle=Oracle.FRAME, what=self._frames.popleft())
-
-    def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                head = self._capturing.recv(256)
-                source, destination = (
-                    str(ipaddress.IPv4Address(head[at : at + 4])) for at in (_SOURCE_AT, _DESTINATION_AT)
-                )
-                ports_at = (head[0] & 0xF) * 4
-                port = struct.unpack_from(">H", head, ports_at + 2)[0] if len(head) >= ports_at + 4 else 0
-                asking = destination == str(self._network[1]) and head[_PROTOCOL_AT] == _UDP and port == _DNS
-                if source == str(self._network[2]) and not asking:
-                    self._frames.append(f"protocol {head[_PROTOCOL_AT]} to {destination}:{port} over the gateway")
 
 
 def _interface(address: str) -> str:
