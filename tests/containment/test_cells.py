@@ -1,5 +1,6 @@
 """What the suite's verdicts stand on: cells that are as weak as they say, and a host that sees what was done to it."""
 
+import asyncio
 import os
 import pathlib
 import re
@@ -159,6 +160,24 @@ class TestCells:
             with pytest.raises(TimeoutError):
                 await cell.run(cell.launch("sleep", "60"), deadline_s=0.2)
             assert "sleep" not in (await cell.unfiltered(cell.launch("ps", "ax"))).text
+
+    @pytest.mark.parametrize("how", ["run", "unfiltered", "raw"])
+    async def test_what_a_program_wrote_outlives_the_sandbox_that_it_ends_with(self, how):
+        words = ("sh", "-c", "echo written; exec sleep 60")
+        async with Cells.open() as cells, cells.cell() as cell:
+            ways = {
+                "run": lambda: cell.run(cell.launch(*words)),
+                "unfiltered": lambda: cell.unfiltered(cell.launch(*words)),
+                "raw": lambda: cell.raw("/bin/sh", *words[1:]),
+            }
+            program = asyncio.create_task(ways[how]())
+            async with asyncio.timeout(30):
+                names: set[str] = set()
+                while "sleep" not in names:
+                    await asyncio.sleep(0.01)
+                    names = {one.name for one in await cell.driver.processes(cell.sandbox.container)}
+                cell.cgroup.kill()
+                assert (await program).stdout == b"written\n"
 
     async def test_nothing_of_a_cell_is_left(self):
         async with Cells.open() as cells:

@@ -47,6 +47,8 @@ _PRIVATE: Final = 0o700
 _CELLS_MAX: Final = 64
 _PROGRAMS_MAX: Final = 64
 _DEADLINE_S: Final = 60.0
+#: Until the end of a sentry is known that does not answer.
+_DEATH_S: Final = 2.0
 _NOTHING: Final[Mapping[str, str]] = {}
 _NO_DESCRIPTORS: Final[Mapping[int, int]] = {}
 #: Files of a group, in v1 and v2, and what stands in them where nothing is limited.
@@ -192,10 +194,19 @@ class Cell:
         try:
             async with asyncio.timeout(deadline_s):
                 stdout, stderr = await streams.output()
-                await execution.wait()
+                await self._ended(execution)
         finally:
             await execution.close()
         return Output(stdout=stdout, stderr=stderr)
+
+    async def _ended(self, execution: Execution) -> None:
+        """A program ends with its sandbox, and what it wrote before is its output all the same."""
+        try:
+            await execution.wait()
+        except DriverError:
+            await asyncio.wait((self.sandbox.death,), timeout=_DEATH_S)
+            if not self.sandbox.death.done():
+                raise
 
 
 class Cells:
