@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from opensafe.errors import DriverError
+from opensafe.errors import DriverError, HostUnsuitable
 from opensafe.proof import private
 from opensafe.proof.campaign import arena, running, selfcheck, wire
 from opensafe.proof.campaign.batch import Batch, Kind
@@ -128,6 +128,20 @@ async def test_what_was_found_is_kept_where_a_batch_can_not_be_ended():
         with pytest.raises(DriverError):
             await running.run(site, SMALL, Planted(act=touched), found=found)
     assert {finding.oracle for finding in found} == {Oracle.CANARY}
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before-it", "meanwhile"])
+async def test_a_batch_is_nothing_where_the_kernels_log_has_a_gap_but_of_one_that_was_before(before):
+    @contextlib.asynccontextmanager
+    async def gap(_):
+        if not before:
+            site.kernel._gaps += 1
+        yield
+
+    async with Site.open() as site:
+        site.kernel._gaps += 1
+        with contextlib.nullcontext() if before else pytest.raises(HostUnsuitable):
+            await running.run(site, SMALL, Planted(act=gap))
 
 
 async def test_a_sandbox_that_is_ended_from_outside_is_told():

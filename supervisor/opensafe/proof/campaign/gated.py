@@ -144,14 +144,11 @@ class _Running:
     async def done(self) -> Done:
         begun = time.monotonic()
         todo = collections.deque(self._batch.runs)
-        async with self._gated.client() as client:
-            while todo:
-                session = await client.create_session(_PRINCIPAL)
-                try:
-                    await self._sandbox(client, session, todo)
-                finally:
-                    with contextlib.suppress(OpenSafeError):
-                        await client.close_session(session)
+        with self._gated.site.watched(self._found):
+            async with self._gated.client() as client:
+                while todo:
+                    async with self._session(client) as session:
+                        await self._sandbox(client, session, todo)
         return Done(
             number=self._batch.number,
             kind=Kind.GATED,
@@ -163,6 +160,15 @@ class _Running:
             tools=dict(self._tools),
             seconds=round(time.monotonic() - begun, 3),
         )
+
+    @contextlib.asynccontextmanager
+    async def _session(self, client: Client) -> AsyncIterator[str]:
+        session = await client.create_session(_PRINCIPAL)
+        try:
+            yield session
+        finally:
+            with contextlib.suppress(OpenSafeError):
+                await client.close_session(session)
 
     async def _sandbox(self, client: Client, session: str, todo: collections.deque[int]) -> None:
         """A sandbox, for as many runs as it lives."""

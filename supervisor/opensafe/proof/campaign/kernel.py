@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from opensafe.errors import HostUnsuitable
+
 from .oracles import Finding, Oracle
 
 _SYSCTLS: Final = ("kernel", "vm", "fs", "user")
@@ -35,6 +37,7 @@ class Kernel:
         self._log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.lseek(self._log, 0, os.SEEK_END)
         self._before = self._settings()
+        self._gaps = 0
 
     def close(self) -> None:
         """Read the log no longer."""
@@ -47,12 +50,25 @@ class Kernel:
                 try:
                     line = os.read(self._log, 8192).decode(errors="replace").partition(";")[2].strip()
                 except BrokenPipeError:  # lines were overwritten before they were read
+                    self._gaps += 1
                     continue
                 if _OOPS.search(line):
                     yield Finding(oracle=Oracle.KERNEL, what=line[:_WHAT_MAX])
                 violation = _VIOLATION.search(line)
                 if violation and int(violation[1]) in pids:
                     yield Finding(oracle=Oracle.VIOLATION, what=line[:_WHAT_MAX])
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Raises HostUnsuitable at the end where looks meanwhile came too late for what was said."""
+        before = self._gaps
+        yield
+        if self._gaps != before:
+            raise HostUnsuitable(
+                "the kernel's log was overwritten before it was read",
+                value=f"{self._gaps - before} gaps",
+                remedy="Boot with a larger log_buf_len, or silence what fills the log.",
+            )
 
     def compare(self) -> Iterator[Finding]:
         """What is other than at the start."""

@@ -66,7 +66,7 @@ async def run(
     found: dict[Finding, None] | None = None,
 ) -> Done:
     """All of a batch's runs; wanted: these instead. found: what an earlier try has found; takes in what this one does,
-    however it ends. Raises SandboxStartFailed, DriverError.
+    however it ends. Raises SandboxStartFailed, DriverError, HostUnsuitable.
     """
     return await _Running(site, batch, planted, wanted or sequences(batch), {} if found is None else found).done()
 
@@ -87,9 +87,10 @@ class _Running:
 
     async def done(self) -> Done:
         begun = time.monotonic()
-        while self._todo:
-            async with self._cell() as cell:
-                await self._execute(cell)
+        with self._site.watched(self._found):
+            while self._todo:
+                async with self._cell() as cell:
+                    await self._execute(cell)
         return Done(
             number=self._batch.number,
             kind=self._batch.kind,

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import pathlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final, Self
 
 from opensafe.errors import OpenSafeError
@@ -57,6 +57,14 @@ class Site:
         yield from self.canary.look()
         yield from self.listening.look()
         yield from self.kernel.look(self.pids)
+
+    @contextlib.contextmanager
+    def watched(self, found: Callable[[Iterable[Finding]], None]) -> Iterator[None]:
+        """Around a batch. found: hears what is seen before and after. Raises HostUnsuitable for what was not."""
+        found(self.look())
+        with self.kernel.heard():
+            yield
+            found(self.look())
 
     async def heartbeat(self) -> list[Finding]:
         """The peer answers as ever."""
