@@ -285,7 +285,7 @@ class Failing:
     def __init__(self, times):
         self.left = times
 
-    async def run(self, batch, found):
+    async def run(self, batch, *, found):
         self.left -= 1
         if self.left >= 0:
             found[Finding(oracle=Oracle.NONCE, what=f"try {self.left}", batch=batch.number)] = None

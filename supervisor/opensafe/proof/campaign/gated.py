@@ -14,7 +14,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final, Self
 
 import msgspec
@@ -30,6 +30,7 @@ from opensafe.proof.private import PrivateDaemon
 from opensafe.proof.signed import SignedBundles
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Hierarchies
+from opensafe.warden.way_out import NAMESPACE
 
 from . import bounds, corpus, tool_calls
 from .batch import Batch, Done, Kind
@@ -48,6 +49,16 @@ _ROLE: Final = "developer"
 _PLENTY: Final = 1 << 40
 _PATIENCE_S: Final = 60.0
 _SAMPLE_S: Final = 0.5
+
+
+class Planted(msgspec.Struct, frozen=True, kw_only=True):
+    """A breach made on purpose. calls: made before those of each run. act: done before a sandbox's runs."""
+
+    calls: tuple[ToolCall, ...] = ()
+    act: Callable[["Gated"], Awaitable[None]] | None = None
+
+
+AS_IT_IS: Final = Planted()
 
 
 class Gated:
@@ -91,11 +102,11 @@ class Gated:
                 await asyncio.to_thread(daemon.stop)
                 daemon.remove()
 
-    async def run(self, batch: Batch, found: dict[Finding, None] | None = None) -> Done:
+    async def run(self, batch: Batch, planted: Planted = AS_IT_IS, found: dict[Finding, None] | None = None) -> Done:
         """All of a batch's runs, in one sandbox unless it ends. found: as for running.run. Raises OpenSafeError,
         TimeoutError.
         """
-        return await _Running(self, batch, {} if found is None else found).done()
+        return await _Running(self, batch, planted, {} if found is None else found).done()
 
     @property
     def site(self) -> Site:
@@ -106,6 +117,11 @@ class Gated:
     def places(self) -> dict[str, str]:
         """What stands for the placeholders of tool_calls.py."""
         return self._places
+
+    @property
+    def namespace(self) -> pathlib.Path:
+        """The gateway's, of the network."""
+        return self._layout.namespace(NAMESPACE)
 
     def client(self) -> Client:
         """As the principal, to be used as a context manager."""
@@ -132,8 +148,8 @@ class Gated:
 
 
 class _Running:
-    def __init__(self, gated: Gated, batch: Batch, found: dict[Finding, None]) -> None:
-        self._gated, self._batch, self._findings = gated, batch, found
+    def __init__(self, gated: Gated, batch: Batch, planted: Planted, found: dict[Finding, None]) -> None:
+        self._gated, self._batch, self._planted, self._findings = gated, batch, planted, found
         self._rules: collections.Counter[str] = collections.Counter()
         self._tools: collections.Counter[str] = collections.Counter()
         self._lost: list[int] = []
@@ -185,6 +201,8 @@ class _Running:
             await look()
             self._found(tree.begun())
             async with sampled(_SAMPLE_S, look):
+                if self._planted.act is not None:
+                    await self._planted.act(gated)
                 while todo:
                     run = todo.popleft()
                     try:
@@ -208,7 +226,7 @@ class _Running:
         self._found(gated.remains(sandbox))
 
     async def _run(self, client: Client, session: str, sandbox: str, run: int) -> None:
-        for call in self._calls(run):
+        for call in (*self._planted.calls, *self._calls(run)):
             call_id = f"run-{run}-{next(self._numbers)}"
             try:
                 result = await client.run_call(session, sandbox, call_id, call.tool, call.arguments)

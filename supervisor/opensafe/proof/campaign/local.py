@@ -44,7 +44,7 @@ class Local:
 
     async def selfcheck(self, seed: int, done: Callable[[SelfCheck], None] = lambda _: None) -> tuple[SelfCheck, ...]:
         """See Engine."""
-        return await selfcheck.run(self._site, seed, done)
+        return await selfcheck.run(self._site, self._gated, seed, done)
 
     async def run(self, batches: Sequence[Batch]) -> AsyncIterator[Done]:
         """See Engine."""
@@ -68,7 +68,7 @@ class Local:
         for _ in range(_TRIES):
             try:
                 if batch.kind is Kind.GATED:
-                    done = await self._gated.run(batch, found)
+                    done = await self._gated.run(batch, found=found)
                 else:
                     done = await running.run(self._site, batch, found=found)
                 return msgspec.structs.replace(done, faults=tuple(faults))
