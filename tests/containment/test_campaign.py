@@ -15,6 +15,7 @@ from opensafe.errors import DriverError, HostUnsuitable
 from opensafe.proof import private
 from opensafe.proof.campaign import arena, running, selfcheck, wire
 from opensafe.proof.campaign.batch import Batch, Kind
+from opensafe.proof.campaign.gated import Gated
 from opensafe.proof.campaign.minimise import minimise
 from opensafe.proof.campaign.oracles import Finding, Oracle
 from opensafe.proof.campaign.running import Planted
@@ -159,6 +160,28 @@ async def test_a_sandbox_that_is_ended_from_outside_is_told():
     assert {finding.oracle for finding in ended.findings} == {Oracle.DEATH}
     assert ended.completed == SMALL.size
     assert ended.lost == ()
+
+
+async def test_nothing_is_left_of_a_daemon_that_was_killed():
+    before = made()
+    async with Site.open() as site, Gated.open(site) as gated:
+        daemon = gated._daemon
+        unique, instance = daemon.run.name, (daemon.state / "instance").read_text()
+        groups = gated._hierarchies.group("x").directories
+        async with gated.client() as client:
+            await client.create_sandbox(await client.create_session("campaign"))
+            assert left_of(unique, instance, groups)
+            daemon.kill()
+        assert {finding.oracle for finding in gated.look()} == {Oracle.DEATH}
+    assert left_of(unique, instance, groups) == []
+    assert made() <= before
+
+
+def left_of(unique, instance, groups):
+    """Of a daemon that made these: mounts, groups, its link."""
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    places = [*(pathlib.Path(group).parent for group in groups), pathlib.Path(f"/sys/class/net/os{instance}")]
+    return [*(line for line in mounts if unique in line), *(str(path) for path in places if path.exists())]
 
 
 def test_the_executor_does_nothing_outside_of_a_sandbox():

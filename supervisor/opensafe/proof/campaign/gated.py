@@ -12,10 +12,11 @@ import itertools
 import pathlib
 import secrets
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 from pyroute2 import IPRoute
@@ -24,10 +25,8 @@ from opensafe.client import CallResult, Client
 from opensafe.errors import Denied, OpenSafeError, RequestError, SandboxError, Unavailable
 from opensafe.model.decision import Action
 from opensafe.model.outcome import NEVER_EXECUTED
-from opensafe.policy.manifest import CONFIG
-from opensafe.proof import private
-from opensafe.proof.private import PrivateDaemon
-from opensafe.proof.signed import SignedBundles
+from opensafe.proof.escape import ground
+from opensafe.proof.private import DaemonFailedError, PrivateDaemon
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Hierarchies
 from opensafe.warden.way_out import NAMESPACE
@@ -87,20 +86,16 @@ class Gated:
         egress = f'[egress]\nenabled = true\nlinks = "{nets}.0.0/20"\nuplink = "{uplink}"\n'
         egress += f'synthetic = "{nets}.128.0/22"\nresolvers = ["{uplink[1]}"]\n'
         with tempfile.TemporaryDirectory(prefix="opensafe-campaign-") as path:
-            bundles = _bundles(pathlib.Path(path))
+            bundles = await asyncio.to_thread(ground.patient, pathlib.Path(path), _plenty)
             roles = {_PRINCIPAL: (_ROLE,)}
             daemon = PrivateDaemon("campaign", roles, bundle=bundles.place, key=bundles.public, more=egress)
             if notes is not None:
                 notes.add(pathlib.Path(path))
                 notes.add(daemon.run)
-            try:
-                await asyncio.to_thread(daemon.start)
+            async with _running(daemon):
                 interface = await asyncio.to_thread(_interface, str(uplink[1]))
                 with Uplink.open(interface, uplink) as frames:
                     yield cls(site, daemon, frames)
-            finally:
-                await asyncio.to_thread(daemon.stop)
-                daemon.remove()
 
     async def run(self, batch: Batch, planted: Planted = AS_IT_IS, found: dict[Finding, None] | None = None) -> Done:
         """All of a batch's runs, in one sandbox unless it ends. found: as for running.run. Raises OpenSafeError,
@@ -264,14 +259,31 @@ def _interface(address: str) -> str:
         return socket.if_indextoname(found["index"])
 
 
-def _bundles(directory: pathlib.Path) -> SignedBundles:
-    """The shipped rules and settings, but for how much may be asked and refused."""
-    bundles = SignedBundles(directory, pathlib.Path(private.programs().bundle))
-    settings = msgspec.json.decode(bundles.members[CONFIG])
+def _plenty(settings: dict[str, Any]) -> None:
     ceilings = settings["ceilings"]
     ceilings |= {"blocks_in_ten_minutes": _PLENTY, "calls_per_minute": _PLENTY}
     for owner in ("session", "principal"):
         ceilings[owner] = dict.fromkeys(ceilings[owner], _PLENTY)
-    content, _ = bundles.next({CONFIG: msgspec.json.encode(settings, order="sorted")})
-    bundles.put(content)
-    return bundles
+
+
+@contextlib.asynccontextmanager
+async def _running(daemon: PrivateDaemon) -> AsyncIterator[None]:
+    """It is ready, and nothing is left of it afterwards; one that starts while this is cancelled is stopped too."""
+    starting = asyncio.ensure_future(asyncio.to_thread(daemon.__enter__))
+    try:
+        await asyncio.shield(starting)
+        yield
+    finally:
+        await asyncio.wait((starting,))
+        if starting.exception() is None:
+            await asyncio.to_thread(_end, daemon, sys.exception())
+
+
+def _end(daemon: PrivateDaemon, error: BaseException | None) -> None:
+    """Stop and remove it. Raises DaemonFailedError where one that lived can't; of one that died an oracle tells."""
+    lived = daemon.process is not None and daemon.process.poll() is None
+    try:
+        daemon.__exit__(type(error) if error else None, error, None)
+    except DaemonFailedError:
+        if lived:
+            raise

@@ -39,8 +39,8 @@ class Local:
             await notes.sweep()
         async with Site.open(notes) as site, Gated.open(site, notes) as gated:
             yield cls(site, gated, width)
-            if notes is not None:
-                notes.clear()
+        if notes is not None:
+            notes.clear()
 
     async def selfcheck(self, seed: int, done: Callable[[SelfCheck], None] = lambda _: None) -> tuple[SelfCheck, ...]:
         """See Engine."""
