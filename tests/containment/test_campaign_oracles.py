@@ -168,8 +168,10 @@ async def test_5_6_10_13_what_is_wrong_around_a_sandbox_is_told_and_what_is_righ
 def test_6_a_sentry_that_goes_into_another_network_is_told(tmp_path, there):
     group = Cgroup({"memory": tmp_path}, unified=False)
     words = ["runsc-sandbox", "-c", MOVING, there]
+    # Under that name an interpreter does not find what belongs to it.
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        words, executable=sys.executable, env=found, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as sentry:
         assert sentry.stdout.readline() == "apart\n"
         (tmp_path / "cgroup.procs").write_text(f"{sentry.pid}\n")
