@@ -67,7 +67,8 @@ def test_what_was_killed_goes_on_where_it_was_and_leaves_nothing(tmp_path):
     before = made()
     options = ["--runs", "48", "--size", "8", "--resume", str(tmp_path)]
     done = tmp_path / "batches.jsonl"
-    with subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL) as first:
+    elsewhere = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL, env=elsewhere) as first:
         try:
             while not (done.exists() and done.read_bytes().count(b"\n") >= 2):
                 assert first.poll() is None

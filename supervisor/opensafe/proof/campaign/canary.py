@@ -6,13 +6,14 @@ import os
 import pathlib
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from typing import Final
 
+from opensafe.proof.escape.host import nonce
+
+from .notes import TEMPORARY
 from .oracles import Finding, Oracle
 
-_DIRECTORY: Final = pathlib.Path(tempfile.gettempdir())
 _OPEN: Final = 0o777
 _ATTRIBUTE: Final = "user.canary"
 
@@ -24,7 +25,7 @@ class Canary:
         self.directory = directory
         self.file = directory / "nonce"
         #: One lies in a file, the other only in this process.
-        self.secrets = {"the canary": _nonce(), "a host process's memory": _nonce()}
+        self.secrets = {"the canary": nonce(), "a host process's memory": nonce()}
         self.file.write_text(self.secrets["the canary"])
         for name in ("empty", "directory/inner"):
             path = directory / name
@@ -40,7 +41,7 @@ class Canary:
     @contextlib.contextmanager
     def planted(cls) -> Iterator["Canary"]:
         """Below /tmp; gone afterwards."""
-        directory = _DIRECTORY / f"opensafe-canary-{secrets.token_hex(4)}"
+        directory = TEMPORARY / f"opensafe-canary-{secrets.token_hex(4)}"
         directory.mkdir()
         try:
             yield cls(directory)
@@ -77,7 +78,3 @@ class Canary:
             numbers = (status.st_mode, status.st_uid, status.st_gid, status.st_ino, status.st_nlink, status.st_mtime_ns)
             found[str(path.relative_to(self.directory))] = f"{numbers} {attributes} {content}"
         return found
-
-
-def _nonce() -> str:
-    return "n" + secrets.token_hex(16)

@@ -34,7 +34,7 @@ from opensafe.warden.way_out import NAMESPACE
 from . import bounds, corpus, tool_calls
 from .batch import Batch, Done, Kind
 from .bounds import Bounds
-from .notes import Notes
+from .notes import TEMPORARY, Notes
 from .oracles import Finding, Oracle
 from .processes import Tree
 from .sampling import sampled
@@ -85,7 +85,7 @@ class Gated:
         # Nobody answers there: what names are asked of it ends at this host.
         egress = f'[egress]\nenabled = true\nlinks = "{nets}.0.0/20"\nuplink = "{uplink}"\n'
         egress += f'synthetic = "{nets}.128.0/22"\nresolvers = ["{uplink[1]}"]\n'
-        with tempfile.TemporaryDirectory(prefix="opensafe-campaign-") as path:
+        with tempfile.TemporaryDirectory(prefix="opensafe-campaign-", dir=TEMPORARY) as path:
             bundles = await asyncio.to_thread(ground.patient, pathlib.Path(path), _plenty)
             roles = {_PRINCIPAL: (_ROLE,)}
             daemon = PrivateDaemon("campaign", roles, bundle=bundles.place, key=bundles.public, more=egress)

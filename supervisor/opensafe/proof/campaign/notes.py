@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import msgspec
 
-from opensafe.errors import Conflict
+from opensafe.errors import Conflict, HostUnsuitable
 from opensafe.proof import private
 from opensafe.warden import kernel, way_out
 from opensafe.warden.sandbox import reconcile
@@ -25,8 +25,10 @@ from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Hierarchies
 from opensafe.warden.sandbox.state import State
 
-_OURS: Final = re.compile(r"/(?:run|tmp)/opensafe-(canary|cells|campaign)-([0-9a-z_]{8})")
+#: Where canaries and bundles lie, whatever a process is told of other places: a guest's paths and notes name them.
+TEMPORARY: Final = pathlib.Path("/tmp")  # noqa: S108 - each is made under a name that nobody knows before
 _RUN: Final = pathlib.Path("/run")
+_OURS: Final = re.compile(rf"(?:{_RUN}|{TEMPORARY})/opensafe-(canary|cells|campaign)-([0-9a-z_]{{8}})")
 _STOP_S: Final = 60.0
 
 
@@ -142,13 +144,24 @@ def _text(path: pathlib.Path) -> str:
 
 
 async def _terminate(pid: int) -> None:
-    ended = os.pidfd_open(pid)
+    """Raises HostUnsuitable for one that goes on."""
+    try:
+        ended = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
     try:
         signal.pidfd_send_signal(ended, signal.SIGTERM)
         gone = asyncio.Event()
         asyncio.get_running_loop().add_reader(ended, gone.set)
         try:
             await asyncio.wait_for(gone.wait(), _STOP_S)
+        except TimeoutError as error:
+            raise HostUnsuitable(
+                "an earlier campaign's daemon does not end",
+                value=f"process {pid}",
+                limit=f"{_STOP_S:.0f} s",
+                remedy="End it by SIGKILL, and go on with the campaign again.",
+            ) from error
         finally:
             asyncio.get_running_loop().remove_reader(ended)
     finally:
