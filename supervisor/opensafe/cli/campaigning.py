@@ -29,12 +29,14 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(settings: Settings, where: Where, *, resume: pathlib.Path | None, html: pathlib.Path | None, json: bool) -> int:
     """Run it and tell of it. Raises HostUnsuitable where a planted breach stays unseen; InvalidArgument, OSError."""
-    progress = Progress.open(resume, settings) if resume is not None else Progress(None, settings)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.closing(progress))
-        notes = stack.enter_context(Notes.open(resume / _NOTES)) if resume is not None else None
-        ended = stack.enter_context(present.counting(settings.planned, "batches"))
-        result = asyncio.run(_run(where, progress, notes, lambda name, _: ended(name)))
+        notes, progress = None, Progress(None, settings)
+        if resume is not None:
+            resume.mkdir(parents=True, exist_ok=True)
+            notes = stack.enter_context(Notes.open(resume / _NOTES))  # before anything there is touched
+            progress = stack.enter_context(contextlib.closing(Progress.open(resume, settings)))
+        said = stack.enter_context(present.steps())
+        result = asyncio.run(_run(where, progress, notes, said))
     return tell(result, html=html, json=json)
 
 

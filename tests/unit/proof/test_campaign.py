@@ -2,12 +2,28 @@
 
 import asyncio
 import struct
+import subprocess
+import sys
 from typing import cast
 
 import pytest
 
-from opensafe.errors import Conflict, DriverError, InvalidArgument
-from opensafe.proof.campaign import answers, arena, corpus, figures, generator, page, reaching, tool_calls, wire
+from opensafe.cli import campaigning
+from opensafe.cli.campaigning import Where
+from opensafe.errors import Conflict, DriverError, HostUnsuitable, InvalidArgument
+from opensafe.proof.campaign import (
+    answers,
+    arena,
+    campaign,
+    corpus,
+    figures,
+    generator,
+    page,
+    reaching,
+    tool_calls,
+    wire,
+)
+from opensafe.proof.campaign import notes as notes_of
 from opensafe.proof.campaign.answers import Expectation, Said
 from opensafe.proof.campaign.batch import Batch, Done, Kind
 from opensafe.proof.campaign.campaign import Result
@@ -274,6 +290,66 @@ def test_notes_belong_to_one_campaign_at_a_time_and_name_only_what_one_makes(tmp
             pass
         with pytest.raises(ValueError, match="nothing that a campaign makes"):
             notes.add(tmp_path)
+
+
+def test_nothing_is_touched_where_a_campaign_runs(tmp_path):
+    half = b'{"number":0,"kind":"gat'
+    (tmp_path / "batches.jsonl").write_bytes(half)
+    here = Where(cluster=False, address=None, width=1)
+    with Notes.open(tmp_path / "made"), pytest.raises(Conflict):
+        campaigning.run(SETTINGS, here, resume=tmp_path, html=None, json=True)
+    assert (tmp_path / "batches.jsonl").read_bytes() == half
+    assert not (tmp_path / "campaign.json").exists()
+
+
+STUBBORN = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("deaf", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_daemon_of_an_earlier_campaign_that_does_not_end_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(notes_of, "_STOP_S", 0.2)
+    words = (sys.executable, "-c", STUBBORN, str(tmp_path / "opensafe.toml"))
+    process = await asyncio.create_subprocess_exec(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert await process.stdout.readline() == b"deaf\n"
+        with pytest.raises(HostUnsuitable, match=rf"does not end.*process {process.pid}"):
+            await notes_of._sweep_daemon(tmp_path)
+    finally:
+        process.stdin.close()
+        await process.wait()
+    assert tmp_path.exists()
+
+
+class Quick:
+    """An engine whose batches are as long as they are asked to be, but for the first of a campaign."""
+
+    async def selfcheck(self, _, done):
+        done(CHECK)
+        return (CHECK,)
+
+    async def run(self, batches):
+        for batch in batches:
+            yield Done(number=batch.number, kind=batch.kind, completed=batch.size - (batch.number == 2))
+
+    async def minimise(self, *_):
+        return None
+
+
+async def test_what_is_told_counts_batches_alone_and_those_that_were_done_before():
+    progress = Progress(None, SETTINGS)
+    progress.add(Done(number=0, kind=Kind.GATED, completed=10))
+    told: list[str] = []
+    await campaign.run(Quick(), progress, "quick", told.append)
+    assert told == [
+        "planted: <planted>",
+        "2 of 3 batches (shipped 1)",
+        "3 of 3 batches (peeled 2)",
+        "4 of 4 batches (shipped 3)",
+    ]
 
 
 # A batch that has to be tried again

@@ -17,8 +17,8 @@ from .selfcheck import SelfCheck
 #: Rounds of further batches for runs that were short. What is not complete then, will not be.
 _ROUNDS: Final = 6
 
-Told = Callable[[str, int], None]
-"""Hears of each step, and how many runs it completed."""
+Told = Callable[[str], None]
+"""Hears of each step, in words."""
 
 
 class Engine(Protocol):
@@ -53,7 +53,7 @@ async def run(engine: Engine, progress: Progress, name: str, told: Told) -> Resu
     """
     begun = time.monotonic()
     settings = progress.settings
-    checks = await engine.selfcheck(settings.seed, lambda check: told(check.name, 0))
+    checks = await engine.selfcheck(settings.seed, lambda check: told(f"planted: {check.name}"))
     silent = [f"{check.name}: {', '.join(one.name for one in check.missing)}" for check in checks if not check.raised]
     if silent:
         raise HostUnsuitable("a planted breach was not raised, so the oracles prove nothing", value="; ".join(silent))
@@ -61,9 +61,10 @@ async def run(engine: Engine, progress: Progress, name: str, told: Told) -> Resu
         batches = progress.next()
         if not batches:
             break
+        total = len(progress.done) + len(batches)
         async for done in engine.run(batches):
             if progress.add(done):
-                told(f"batch {done.number}, {done.kind}", done.completed)
+                told(f"{len(progress.done)} of {total} batches ({done.kind} {done.number})")
     return Result(
         runs=settings.runs,
         seed=settings.seed,
