@@ -27,8 +27,7 @@ enum {
     PROTECTION = 3, /* PROT_READ | PROT_WRITE */
     KILLED = 9,     /* SIGKILL */
     CHILD_SIGNAL = 17,
-    PATIENCE_NS = 400000000, /* beyond any limit_us: for children without a timer */
-    POOL = 3,                /* the first descriptor of the pool */
+    POOL = 3, /* the first descriptor of the pool */
 };
 
 /* What parent and child share. */
@@ -129,7 +128,7 @@ static _Noreturn void make(const struct work *work, struct results *results) {
 /* The child's wait status; -1 for one that had to be killed; less where there was no waiting. */
 static long await(long child) {
     uint64_t children = signal_bit(CHILD_SIGNAL);
-    struct __kernel_timespec patience = {.tv_nsec = PATIENCE_NS};
+    struct __kernel_timespec patience = {.tv_nsec = SEQUENCE_PATIENCE_US * 1000L};
     int status = 0;
     for (;;) {
         long signal =

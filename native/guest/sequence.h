@@ -21,6 +21,7 @@ enum {
     SEQUENCE_IMAGE = 16384,   /* what pointers of the host's making point to */
     SEQUENCE_LANDING = 16384, /* behind it, empty: what calls leave here is sent back */
     SEQUENCE_ARENA = 0x20000000,
+    SEQUENCE_PATIENCE_US = 400000, /* with a child that got rid of its timer: beyond any limit */
 };
 
 struct sequence_head {
@@ -32,7 +33,7 @@ struct sequence {
     uint32_t id;
     uint16_t calls;
     uint16_t pokes;
-    uint32_t limit_us; /* of the whole sequence */
+    uint32_t limit_us; /* of the whole sequence, under SEQUENCE_PATIENCE_US */
     uint32_t reserved;
 };
 

@@ -23,7 +23,7 @@ static bool call_valid(const struct sequence_call *call, uint64_t place) {
 bool sequence_valid(const struct sequence *sequence, const struct sequence_poke *pokes,
                     const struct sequence_call *calls) {
     if (sequence->calls == 0 || sequence->calls > SEQUENCE_CALLS || sequence->pokes > SEQUENCE_POKES ||
-        sequence->limit_us == 0 || sequence->limit_us >= 1000000) {
+        sequence->limit_us == 0 || sequence->limit_us >= SEQUENCE_PATIENCE_US) {
         return false;
     }
     for (unsigned i = 0; i < sequence->pokes; i++) {

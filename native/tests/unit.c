@@ -426,8 +426,10 @@ static int test_sequences_stay_within_their_limits(void) {
     poke.offset = 0;
     sequence.limit_us = 0;
     CHECK(!sequence_valid(&sequence, &poke, calls));
-    sequence.limit_us = 1000000;
+    sequence.limit_us = SEQUENCE_PATIENCE_US;
     CHECK(!sequence_valid(&sequence, &poke, calls));
+    sequence.limit_us = SEQUENCE_PATIENCE_US - 1;
+    CHECK(sequence_valid(&sequence, &poke, calls));
     sequence.limit_us = 1;
     sequence.calls = 0;
     CHECK(!sequence_valid(&sequence, &poke, calls));

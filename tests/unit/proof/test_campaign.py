@@ -20,6 +20,7 @@ from opensafe.proof.campaign import (
     generator,
     page,
     reaching,
+    running,
     tool_calls,
     wire,
 )
@@ -126,9 +127,16 @@ def ended(number, results, status=0, made=None, landed=b""):
     return head + tail + struct.pack(f"<{len(results)}q", *results) + landed
 
 
+def test_a_sequence_has_less_time_than_the_executor_has_patience():
+    assert wire.encode(b"", [], running.LIMIT_US)
+    for limit in (0, wire.PATIENCE_US):
+        with pytest.raises(ValueError, match="us are none, or beyond"):
+            wire.encode(b"", [], limit)
+
+
 def test_answers_are_read_and_the_one_that_is_missing_is_named():
     told = wire.decode(ended(4, [1, -2], landed=b"seen") + struct.pack("<II", 0x4E474542, 5))
-    assert told.answers == (Answer(id=4, status=0, made=2, results=(1, -2), landed=b"seen"),)
+    assert told.answers == (Answer(id=4, status=0, made=2, results=(1, -2)),)
     assert told.under_way == 5
     assert wire.decode(ended(4, [])).under_way is None
 
@@ -154,7 +162,7 @@ def test_what_the_executor_does_not_write_is_an_error(output):
 
 def misses(number, arguments=(), results=(0,), status=0, made=1):
     sequence = Sequence((SystemCall(number, arguments),))
-    answer = Answer(id=0, status=status, made=made, results=results, landed=b"")
+    answer = Answer(id=0, status=status, made=made, results=results)
     return DEFAULT.misses(sequence, answer)
 
 
@@ -180,7 +188,7 @@ def test_arguments_that_earlier_calls_gave_count_as_what_they_were():
     assert DEFAULT.says(clone, (17,)) is Said.ALLOWED
     assert DEFAULT.says(clone, (namespace,)) is Said.REFUSED
     sequence = Sequence((SystemCall(GETPID), SystemCall(clone, (0,), 1)))
-    answer = Answer(id=0, status=0, made=2, results=(namespace, 0), landed=b"")
+    answer = Answer(id=0, status=0, made=2, results=(namespace, 0))
     assert [miss.at for miss in DEFAULT.misses(sequence, answer)] == [1]
     assert answers.arguments_of(sequence, 1, answer.results)[0] == namespace
 

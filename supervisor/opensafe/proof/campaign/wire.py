@@ -15,6 +15,8 @@ LANDING: Final = ARENA + IMAGE_BYTES
 CALLS_MAX: Final = 64
 POKES_MAX: Final = 16
 ARGUMENTS: Final = 6
+#: The executor's patience, which a sequence's own time has to be under.
+PATIENCE_US: Final = 400_000
 
 _MAGIC: Final = 0x5153534F
 _BEGUN: Final = 0x4E474542
@@ -46,13 +48,12 @@ class Sequence(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a sequence. status: of wait4(2), or KILLED. made: calls that began. landed: what calls wrote."""
+    """What became of a sequence. status: of wait4(2), or KILLED. made: calls that began."""
 
     id: int
     status: int
     made: int
     results: tuple[int, ...]
-    landed: bytes
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(image: bytes, sequences: Iterable[tuple[int, Sequence]], limit_us: int) -> bytes:
-    """The executor's input: sequences with their ids. limit_us: for each of them, under a second."""
+    """The executor's input: sequences with their ids. limit_us: of each, under PATIENCE_US. Raises ValueError."""
+    if not 0 < limit_us < PATIENCE_US:
+        raise ValueError(f"{limit_us} us are none, or beyond {PATIENCE_US}")
     parts = [_HEAD.pack(_MAGIC, len(image)), image]
     for number, sequence in sequences:
         parts.append(_SEQUENCE.pack(number, len(sequence.calls), len(sequence.pokes), limit_us, 0))
@@ -93,8 +96,7 @@ def decode(output: bytes) -> Answers:
         if len(output) < landed_at + landed:
             break
         results = struct.unpack_from(f"<{done}q", output, results_at)
-        content = output[landed_at : landed_at + landed]
-        answers.append(Answer(id=number, status=status, made=made, results=results, landed=content))
+        answers.append(Answer(id=number, status=status, made=made, results=results))
         under_way, at = None, landed_at + landed
     return Answers(answers=tuple(answers), under_way=under_way)
 
