@@ -52,9 +52,9 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a batch.
 
     completed: runs of full length with an answer. short: that ended before they were long enough. lost: whose answer
-    never came, twice. faults: why it could not be run, or not at once. sandboxes: how many it took. calls: by number,
-    how often tried; answers: by errno (0: a result), how often given. rules: by id, calls that they decided; tools:
-    calls by tool and verdict.
+    never came, of system calls twice. faults: why it could not be run, or not at once. sandboxes: how many it took.
+    calls: by number, how often tried; answers: by errno (0: a result), how often given. rules: by id, calls that they
+    decided; tools: calls by tool and verdict.
     """
 
     number: int
