@@ -182,7 +182,7 @@ _STRUCTURES: Final[dict[str, bytes]] = {
     "filter": struct.pack("<HxxxxxxQ", 1, _AT + 21 * _STRUCTURE_BYTES),
     "instruction": struct.pack("<HBBI", 6, 0, 0, 0x7FFF0000),
     "program": struct.pack("<IIQQI", 1, 1, ARENA, ARENA, 0),
-    "perf": struct.pack("<II6Q", 1, 64, 0, 0, 0, 0, 0, 0)[:64],
+    "perf": struct.pack("<II6Q", 1, 64, 0, 0, 0, 0, 0, 0),
     "request": b"eth0".ljust(16, b"\0") + struct.pack("<HHI", 2, 0, 0),
     "netlink": struct.pack("<IHHIIBBHiII", 32, 18, 0x301, 1, 0, 0, 0, 0, 0, 0, 0),
     "timer": struct.pack("<QiiQ", 0, 0, 1, 0),

@@ -7,13 +7,14 @@ fuzzer guided by coverage) changes sequences with it.
 
 from typing import Final
 
+from opensafe.proof.fuzzing.draw import Draw
 from opensafe.warden.sandbox.profiles import PROFILES
 from opensafe.warden.sandbox.syscalls import NUMBERS
 
 from .arena import pokeable
-from .signatures import BY_NAME, GIVES, LAST, POOLS, TABLE
+from .signatures import BY_NAME, GIVES, LAST, POOLS, TABLE, Line
 from .traces import TRACES
-from .wire import POKES_MAX, Sequence, SystemCall
+from .wire import Sequence, SystemCall
 
 #: Calls of a sequence, before one that may end it.
 LEAST: Final = 20
@@ -41,33 +42,13 @@ _ENDING: Final = (*LAST, *(line for line in TABLE if line.number in _FATAL))
 _ANY: Final = POOLS["any"] + POOLS["out"] + POOLS["fd"]
 
 
-class Choices:
-    """Decisions read off bytes, one or two each."""
-
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def byte(self) -> int:
-        """The next one; 0 after the last."""
-        at = self._at
-        self._at = at + 1
-        return self._data[at] if at < len(self._data) else 0
-
-    def word(self) -> int:
-        """The next two."""
-        return self.byte() << 8 | self.byte()
-
-
 def sequence(data: bytes, *, filtered: bool = True) -> Sequence:
     """At least LEAST calls. filtered: what kills under a call filter stands at the end, if anywhere."""
-    return _Making(Choices(data), filtered=filtered).made()
+    return _Making(Draw(data), filtered=filtered).made()
 
 
 class _Making:
-    def __init__(self, choices: Choices, *, filtered: bool) -> None:
+    def __init__(self, choices: Draw, *, filtered: bool) -> None:
         self._choices = choices
         self._filtered = filtered
         self._calls: list[SystemCall] = []
@@ -81,8 +62,8 @@ class _Making:
             self._stretch(length)
         if choices.byte() % 4 == 0:
             ending = _ENDING[choices.byte() % len(_ENDING)]
-            self._call(ending.name, ending.number, ending.kinds)
-        return Sequence(tuple(self._calls), pokes[:POKES_MAX])
+            self._call(ending)
+        return Sequence(tuple(self._calls), pokes)
 
     def _stretch(self, length: int) -> None:
         """A tool's trace, or a few calls of any kind."""
@@ -95,22 +76,22 @@ class _Making:
             for name in names[: 2 + choices.byte() % len(trace)]:
                 line = BY_NAME[name]
                 if len(self._calls) < length and line not in LAST and not (self._filtered and line.number in _FATAL):
-                    self._call(line.name, line.number, line.kinds)
+                    self._call(line)
         elif way < 224:
             lines = _ALIVE if self._filtered else TABLE
             for _ in range(1 + way % 4):
                 if len(self._calls) < length:
                     line = lines[choices.word() % len(lines)]
-                    self._call(line.name, line.number, line.kinds)
+                    self._call(line)
         else:
             bare = _BARE_ALIVE
             number = bare[choices.word() % len(bare)]
             arguments = tuple(_ANY[choices.byte() % len(_ANY)] for _ in range(way % 4))
             self._calls.append(SystemCall(number, arguments))
 
-    def _call(self, name: str, number: int, kinds: tuple[str, ...]) -> None:
+    def _call(self, line: Line) -> None:
         arguments, earlier = [], 0
-        for place, kind in enumerate(kinds):
+        for place, kind in enumerate(line.kinds):
             drawn = self._choices.byte()
             if kind in ("fd", "dir") and self._given and drawn >= 128:
                 arguments.append(self._given[drawn % len(self._given)])
@@ -118,9 +99,9 @@ class _Making:
             else:
                 pool = POOLS[kind]
                 arguments.append(pool[drawn % len(pool)])
-        if name in GIVES:
+        if line.name in GIVES:
             self._given.append(len(self._calls))
-        self._calls.append(SystemCall(number, tuple(arguments), earlier))
+        self._calls.append(SystemCall(line.number, tuple(arguments), earlier))
 
     def _poke(self) -> tuple[int, int]:
         offsets = pokeable()

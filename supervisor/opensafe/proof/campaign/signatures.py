@@ -408,7 +408,7 @@ _GIVING: Final = """
 """
 
 
-class _Line:
+class Line:
     """Number and pools of a call."""
 
     __slots__ = ("kinds", "name", "number")
@@ -421,8 +421,8 @@ class _Line:
             raise ValueError(f"{text}: there is no pool of {unknown}")
 
 
-def _lines(text: str) -> tuple[_Line, ...]:
-    return tuple(_Line(line) for line in text.strip().splitlines())
+def _lines(text: str) -> tuple[Line, ...]:
+    return tuple(Line(line) for line in text.strip().splitlines())
 
 
 TABLE: Final = _lines(_TABLE)

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from opensafe.proof.fuzzing.draw import Draw
+
 from .arena import MOUNTED
-from .generator import Choices
 
 #: Calls of a run.
 LEAST: Final = 5
@@ -149,7 +150,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 def calls(data: bytes, places: Mapping[str, str]) -> tuple[ToolCall, ...]:
     """At least LEAST. places: what stands for the placeholders canary, listener, sentinel, other and port."""
-    choices = Choices(data)
+    choices = Draw(data)
     return tuple(_call(choices, places) for _ in range(LEAST + choices.byte() % _MORE))
 
 
@@ -166,7 +167,7 @@ def reaching(places: Mapping[str, str]) -> tuple[ToolCall, ...]:
     )
 
 
-def _call(choices: Choices, places: Mapping[str, str]) -> ToolCall:
+def _call(choices: Draw, places: Mapping[str, str]) -> ToolCall:
     way = choices.byte()
     if way < 130:
         text = _SHELL[choices.byte() % len(_SHELL)]
@@ -181,7 +182,7 @@ def _call(choices: Choices, places: Mapping[str, str]) -> ToolCall:
     return ToolCall(tool, arguments)
 
 
-def _file(tool: str, choices: Choices, places: Mapping[str, str]) -> ToolCall:
+def _file(tool: str, choices: Draw, places: Mapping[str, str]) -> ToolCall:
     path = _filled("{path}", choices, places)
     arguments: dict[str, Any] = {"path": path if choices.byte() % 8 else path.lstrip("/")}
     match tool:
@@ -196,7 +197,7 @@ def _file(tool: str, choices: Choices, places: Mapping[str, str]) -> ToolCall:
     return ToolCall(tool, arguments)
 
 
-def _around(choices: Choices) -> dict[str, Any]:
+def _around(choices: Draw) -> dict[str, Any]:
     """What a command may have beside it."""
     drawn = choices.byte()
     around: dict[str, Any] = {"timeout_ms": TIMEOUT_MS}
@@ -209,7 +210,7 @@ def _around(choices: Choices) -> dict[str, Any]:
     return around
 
 
-def _filled(text: str, choices: Choices, places: Mapping[str, str]) -> str:
+def _filled(text: str, choices: Draw, places: Mapping[str, str]) -> str:
     """Each placeholder by a word of its pool."""
     pools = {"{path}": _PATHS, "{host}": _HOSTS, "{word}": _WORDS, "{program}": _PROGRAMS}
     for name, pool in pools.items():

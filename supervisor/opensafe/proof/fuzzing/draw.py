@@ -27,6 +27,10 @@ class Draw:
         self._at += 1
         return self._data[self._at - 1] if self._at <= len(self._data) else 0
 
+    def word(self) -> int:
+        """The next two bytes."""
+        return self.byte() << 8 | self.byte()
+
     def number(self, least: int, most: int) -> int:
         """A number between the two, both included."""
         span, value = most - least + 1, 0
@@ -54,8 +58,5 @@ class Draw:
 
     def rest(self) -> bytes:
         """All that is left."""
-        return self.data(self.left) if self.left < 1 else self._rest()
-
-    def _rest(self) -> bytes:
         taken, self._at = self._data[self._at :], len(self._data)
         return taken
