@@ -110,18 +110,27 @@ def gained(before: Facts, after: Facts) -> tuple[str, ...]:
 def around(run: pathlib.Path, sandbox: str = "") -> set[int]:
     """Sentries, gofers and their stubs of the sandboxes whose warden has this run directory, or of one of them."""
     names = [sandbox.encode()] if sandbox else []
-    parents: dict[int, int] = {}
+    known = parents()
     found: set[int] = set()
-    for entry in _PROC.glob("[0-9]*"):
+    for pid in known:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
+            words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
             if words[0] in _ROLES and {f"--root={run}/runsc".encode(), *names} <= set(words):
-                found.add(int(entry.name))
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
+                found.add(pid)
     below = found
     while below:
-        below = {pid for pid, parent in parents.items() if parent in below} - found
+        below = {pid for pid, parent in known.items() if parent in below} - found
         found |= below
+    return found
+
+
+def parents() -> dict[int, int]:
+    """Every process of the host with its parent (proc_pid_stat(5)), but for those that end meanwhile."""
+    found = {}
+    for name in os.listdir(_PROC):
+        if name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found[int(name)] = int((_PROC / name / "stat").read_bytes().rpartition(b") ")[2].split()[1])
     return found
 
 

@@ -5,6 +5,7 @@ is measured includes records that are really durable. Everything here blocks: it
 in one.
 """
 
+import contextlib
 import os
 import pathlib
 import secrets
@@ -24,6 +25,8 @@ import opensafe
 from opensafe.config import DEFAULT_PREFIX, Paths
 from opensafe.errors import OpenSafeError
 from opensafe.warden import kernel
+
+from . import posture
 
 _START_S: Final = 60
 _STOP_S: Final = 60
@@ -72,6 +75,14 @@ def _settings(paths: Paths, key: pathlib.Path, roles: Mapping[str, Sequence[str]
     for principal, given in roles.items():
         lines += [f"[principals.{principal}]", f"roles = {list(given)}"]
     return "\n".join([*lines, more, ""])
+
+
+def remove(run: pathlib.Path, state: pathlib.Path) -> None:
+    """Take a daemon's directories away. Audit segments are protected by attributes, which are taken back first."""
+    for path in state.glob("audit/*"):
+        kernel.unprotect(path)
+    for directory in (run, state):
+        shutil.rmtree(directory, ignore_errors=not directory.exists())
 
 
 class PrivateDaemon:
@@ -183,24 +194,17 @@ class PrivateDaemon:
             self.process.wait()
 
     def remove(self) -> None:
-        """Take the directories away. Audit segments are protected by attributes, which are taken back first."""
+        """Take the directories away."""
         self._last_words = self.log_tail()
-        for path in self.state.glob("audit/*"):
-            kernel.unprotect(path)
-        for directory in (self.run, self.state):
-            shutil.rmtree(directory, ignore_errors=not directory.exists())
+        remove(self.run, self.state)
 
     def child(self, role: str) -> int:
         """Process id of the `front` or the `helper`. Raises DaemonFailedError."""
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
-            except OSError:  # ended meanwhile
-                continue
-            # Each has a child of its own, forked, that waits to prepare bundles: it goes by the same words.
-            if parent == self.pid and f"opensafe.daemon.{role}".encode() in words:
-                return int(entry.name)
+        # Each has a child of its own, forked, that waits to prepare bundles: it goes by the same words.
+        for pid in (pid for pid, parent in posture.parents().items() if parent == self.pid):
+            with contextlib.suppress(OSError):  # ended meanwhile
+                if f"opensafe.daemon.{role}".encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                    return pid
         raise self._failed(f"the daemon has no {role}")
 
     def log_tail(self) -> list[str]:

@@ -18,8 +18,8 @@ from typing import Final, Self
 import msgspec
 
 from opensafe.errors import Conflict, HostUnsuitable
-from opensafe.proof import private
-from opensafe.warden import kernel, way_out
+from opensafe.proof import posture, private
+from opensafe.warden import way_out
 from opensafe.warden.sandbox import reconcile
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Hierarchies
@@ -110,7 +110,7 @@ async def _sweep_daemon(run: pathlib.Path) -> None:
     if instance:
         await _reconcile(layout, Hierarchies.find(instance))
         await way_out.clear(layout, instance)
-    await asyncio.to_thread(_remove_daemon, layout)
+    await asyncio.to_thread(private.remove, layout.run, layout.state)
 
 
 async def _reconcile(layout: Layout, hierarchies: Hierarchies) -> None:
@@ -120,20 +120,13 @@ async def _reconcile(layout: Layout, hierarchies: Hierarchies) -> None:
     hierarchies.remove_parents()
 
 
-def _remove_daemon(layout: Layout) -> None:
-    for path in layout.state.glob("audit/*"):
-        kernel.unprotect(path)
-    for directory in (layout.run, layout.state):
-        shutil.rmtree(directory, ignore_errors=not directory.exists())
-
-
 def _started_with(word: bytes) -> list[int]:
     """Processes that have this word in their command line, but not those that such a one started."""
     found = {}
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+    for pid, parent in posture.parents().items():
         with contextlib.suppress(OSError):
-            if word in (entry / "cmdline").read_bytes().split(b"\0"):
-                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
+            if word in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found[pid] = parent
     return [pid for pid, parent in found.items() if parent not in found]
 
 

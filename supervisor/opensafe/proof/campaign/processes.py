@@ -68,7 +68,7 @@ class Tree:
         """What is wrong with all others: whoever descends from the tree, or is in its network, and not in the group."""
         inside = self.pids | self._cgroup.pids()
         shared = self._network in ("", _network(os.getpid()))
-        for pid, parent in _all():
+        for pid, parent in posture.parents().items():
             if pid in inside:
                 continue
             if parent in inside:
@@ -81,7 +81,7 @@ class Tree:
 
 def remaining(word: str) -> Iterator[Finding]:
     """Oracle 13's part: processes that have this word in their command line or group."""
-    for pid, _ in _all():
+    for pid in posture.parents():
         with contextlib.suppress(OSError):
             told = (_PROC / str(pid) / "cmdline").read_bytes() + (_PROC / str(pid) / "cgroup").read_bytes()
             if word.encode() in told and pid != os.getpid():
@@ -104,11 +104,3 @@ def _name(pid: int) -> str:
     with contextlib.suppress(OSError):
         return (_PROC / str(pid) / "comm").read_text().strip()
     return ""
-
-
-def _all() -> Iterator[tuple[int, int]]:
-    """Every process with its parent."""
-    for entry in os.listdir(_PROC):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                yield int(entry), int((_PROC / entry / "stat").read_text().rpartition(") ")[2].split()[1])

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from opensafe.client import Client, SandboxSize
-from opensafe.proof import mutants, private
+from opensafe.proof import mutants, posture, private
 from opensafe.proof.escape.ground import begun, boxed
 from opensafe.warden.sandbox.control import ControlDriver
 from opensafe.warden.sandbox.layout import Layout
@@ -116,11 +116,10 @@ class Daemon(private.PrivateDaemon):
 
     def envoy(self) -> int:
         """Process id of its Envoy. Raises ProcessLookupError."""
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        for pid in (pid for pid, parent in posture.parents().items() if parent == self.pid):
             with contextlib.suppress(OSError):
-                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
-                if parent == self.pid and (entry / "exe").readlink().name == "envoy":
-                    return int(entry.name)
+                if pathlib.Path(f"/proc/{pid}/exe").readlink().name == "envoy":
+                    return pid
         raise ProcessLookupError("no Envoy of this daemon runs")
 
     @property
