@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -227,6 +228,8 @@ def link():
             if quiet.exists():
                 quiet.write_text("1")
             subprocess.run(["ip", "link", "set", end, "up"], check=True)
+        while b"noop" in b"".join(subprocess.check_output(["ip", "link", "show", end]) for end in ends):
+            time.sleep(0.01)  # until then the kernel drops what is sent
         yield ends
     finally:
         subprocess.run(["ip", "link", "delete", ends[0]], check=True)
