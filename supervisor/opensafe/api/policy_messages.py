@@ -1,5 +1,6 @@
 """Bundles, explanations and shadow as protobuf messages. One function a message."""
 
+import os
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from opensafe.warden.protocol import StatusReport
 
 from . import convert
 
-#: Roles that see every principal's pool.
+#: Roles that see every principal's pool, and what all sandboxes use up.
 _SEEING: Final = frozenset({"operator", "auditor"})
 
 
@@ -40,6 +41,18 @@ def pool(report: StatusReport, principal: Principal) -> list[policy_pb2.PoolStat
     seen = report.pool if _SEEING.intersection(principal.roles) else ()
     own = [one for one in report.pool if one.principal == principal.name]
     return [policy_pb2.PoolState(**msgspec.structs.asdict(one)) for one in seen or own]
+
+
+def load(report: StatusReport, principal: Principal) -> dict[str, Any]:
+    """The fields of GetStatusResponse that say what sandboxes use up, and of how much; for those who may see it."""
+    if not _SEEING.intersection(principal.roles):
+        return {}
+    return {
+        "sandbox_cpu_ns": report.sandbox_cpu_ns,
+        "sandbox_memory_bytes": report.sandbox_memory_bytes,
+        "host_cpus": os.cpu_count() or 0,
+        "host_memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    }
 
 
 def ships(shipping: Shipping) -> list[policy_pb2.ShipState]:

@@ -119,6 +119,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             runsc_version=report.runsc_version,
             runsc_platform=report.runsc_platform,
             checks=convert.checks(report),
+            self_test_unix_ns=report.checked_us * 1000,
             ledger_size=report.ledger_size,
             audit_size=self._log.head.size,
             audit_head=self._log.head.leaf,
@@ -132,6 +133,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             removed_at_start=report.removed_at_start,
             pool=policy_messages.pool(report, self._principal),
             ships=policy_messages.ships(self._shipping),
+            **policy_messages.load(report, self._principal),
             **policy_messages.bundle(self._activations, report.helper_bundle),
         )
 

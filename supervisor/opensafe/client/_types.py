@@ -263,7 +263,8 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the daemon knows of itself. removed_at_start: what an earlier one had left behind.
 
     bundle_refused: what lies at bundle_path is not in force. helper_revision: "" while the helper has another one.
-    pool: the caller's own entries; all of them for operators and auditors.
+    pool: the caller's own entries; all of them for operators and auditors. sandbox_cpu_ns: of all sandboxes since the
+    daemon's start; sandbox_memory_bytes: now. These and what the host has are None for other roles.
     """
 
     version: str
@@ -291,6 +292,11 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_us: int = 0
     checkpoint_failure: str = ""
     ships: tuple[ShipState, ...] = ()
+    self_test_unix_ns: int = 0
+    sandbox_cpu_ns: int | None = None
+    sandbox_memory_bytes: int | None = None
+    host_cpus: int | None = None
+    host_memory_bytes: int | None = None
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):

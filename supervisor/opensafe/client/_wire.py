@@ -168,6 +168,11 @@ def status(message: policy_pb2.GetStatusResponse) -> DaemonStatus:
         bundle_digest=message.bundle_digest,
         runsc_version=message.runsc_version,
         runsc_platform=message.runsc_platform,
+        self_test_unix_ns=message.self_test_unix_ns,
+        sandbox_cpu_ns=message.sandbox_cpu_ns if message.HasField("sandbox_cpu_ns") else None,
+        sandbox_memory_bytes=message.sandbox_memory_bytes if message.HasField("sandbox_memory_bytes") else None,
+        host_cpus=message.host_cpus if message.HasField("host_cpus") else None,
+        host_memory_bytes=message.host_memory_bytes if message.HasField("host_memory_bytes") else None,
         checks=tuple(
             SelfTest(
                 name=check.name,

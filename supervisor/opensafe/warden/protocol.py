@@ -412,7 +412,10 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusReport(_Message, frozen=True):
-    """What the warden knows of itself and the runtime. helper_bundle: digest of what the helper serves by, or ""."""
+    """What the warden knows of itself and the runtime. helper_bundle: digest of what the helper serves by, or "".
+
+    checked_us: when the self-test ended. sandbox_cpu_ns: of all sandboxes since the daemon's start.
+    """
 
     runsc_version: str
     runsc_platform: str
@@ -428,6 +431,9 @@ class StatusReport(_Message, frozen=True):
     helper_bundle: str = ""
     monitor: Counts = Counts()
     pool: tuple[PoolState, ...] = ()
+    checked_us: int = 0
+    sandbox_cpu_ns: int = 0
+    sandbox_memory_bytes: int = 0
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

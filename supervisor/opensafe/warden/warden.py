@@ -34,6 +34,7 @@ import msgspec
 
 from ..config import Config
 from ..errors import AuditError, ConfigError, HostUnsuitable, InvalidArgument, NotFound, NoWarmSandbox, StartError
+from ..model.ids import now_us
 from ..model.sandbox import Launch, SandboxSpec
 from . import children, protocol, selftest, server, wire
 from .bundles import Bundles
@@ -82,6 +83,8 @@ class Warden:
         self._version = ""
         self._removed: tuple[str, ...] = ()
         self._checks: tuple[protocol.Check, ...] = ()
+        self._checked_us = 0
+        self._hierarchies: Hierarchies
         self._segments: Segments
         self._ledger: Ledger
         self._checkpoints: Checkpoints
@@ -248,7 +251,7 @@ class Warden:
         instance = stack.enter_context(_locked_instance(layout.state))
 
         self._version = await check_version(layout.runsc)
-        hierarchies = Hierarchies.find(instance)
+        hierarchies = self._hierarchies = Hierarchies.find(instance)
         try:
             hierarchies.prepare()
         except OSError as error:
@@ -284,6 +287,7 @@ class Warden:
         namespaces.remove(layout.gofers_namespace)
         await namespaces.create(layout.gofers_namespace)
         self._checks = await selftest.run(layout, self._lifecycle, driver)
+        self._checked_us = now_us()
         keep = config.egress.grants == "session"
         self._monitor = Monitor(driver, on_silence=self._end_helper, keep=keep)
         self._monitor.end_call = self._programs.break_off
@@ -484,7 +488,7 @@ class Warden:
         return protocol.Sandboxes(request=request, sandboxes=page, more=len(found) > len(page))
 
     def _status(self, request: int) -> protocol.StatusReport:
-        signed = self._checkpoints.last
+        signed, used = self._checkpoints.last, self._hierarchies.usage()
         return protocol.StatusReport(
             request=request,
             runsc_version=self._version,
@@ -501,6 +505,9 @@ class Warden:
             helper_bundle=self._bundles.mailbox.serving,
             monitor=self._monitor.counts,
             pool=self._pool.states,
+            checked_us=self._checked_us,
+            sandbox_cpu_ns=used.cpu_ns,
+            sandbox_memory_bytes=used.memory_bytes,
         )
 
     async def _serve_child(self, role: children.Role, end: socket.socket, feed: socket.socket | None) -> None:

@@ -21,7 +21,7 @@ def mountinfo(tmp_path, monkeypatch):
 
 def v1(tmp_path, *names):
     for name in names:
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(parents=True)
     return "".join(V1.format(at=tmp_path, name=name) for name in names)
 
 
@@ -74,6 +74,31 @@ def test_v2_has_one_group_and_hands_the_controllers_down(tmp_path, mountinfo):
         f"{at}/pids.max": "100",
         f"{at}/cpu.max": "150000 100000",
     }
+
+
+def test_v1_counts_cpu_where_the_kernel_does(tmp_path, mountinfo):
+    for names, at in (
+        (("memory", "pids", "cpu", "cpuacct"), "cpuacct"),
+        (("memory", "pids", "cpu,cpuacct"), "cpu,cpuacct"),
+    ):
+        mountinfo(v1(tmp_path / at, *names))
+        found = limits.Hierarchies.find("inst")
+        found.prepare()
+        found.group("sb").create(LIMITS)
+        assert len(found.group("sb").directories) == len(names)
+        assert found.usage() == limits.Used(0, 0)
+        (tmp_path / at / at / "opensafe/inst/cpuacct.usage").write_text("7000000000\n")
+        (tmp_path / at / "memory/opensafe/inst/memory.usage_in_bytes").write_text("4096\n")
+        assert found.usage() == limits.Used(7_000_000_000, 4096)
+
+
+def test_v2_counts_cpu_in_microseconds(tmp_path, mountinfo):
+    mountinfo(v2(tmp_path, "cpu memory pids"))
+    found = limits.Hierarchies.find("inst")
+    found.prepare()
+    (tmp_path / "unified/opensafe/inst/cpu.stat").write_text("usage_usec 12\nuser_usec 5\n")
+    (tmp_path / "unified/opensafe/inst/memory.current").write_text("8192\n")
+    assert found.usage() == limits.Used(12_000, 8192)
 
 
 def test_a_host_with_both_uses_the_controllers_where_they_are(tmp_path, mountinfo):

@@ -231,6 +231,11 @@ class GetStatusResponse(_message.Message):
     POOL_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     SHIPS_FIELD_NUMBER: _builtins.int
+    SELF_TEST_UNIX_NS_FIELD_NUMBER: _builtins.int
+    SANDBOX_CPU_NS_FIELD_NUMBER: _builtins.int
+    SANDBOX_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    HOST_CPUS_FIELD_NUMBER: _builtins.int
+    HOST_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     bundle_revision: _builtins.str
     bundle_digest: _builtins.str
     runsc_version: _builtins.str
@@ -252,6 +257,15 @@ class GetStatusResponse(_message.Message):
     """The revision that the egress helper has in force; empty while it has none or another one than the front."""
     bundle_refused: _builtins.bool
     """What was put in place last was refused, and so is not in force."""
+    self_test_unix_ns: _builtins.int
+    """When the self-test ended whose checks these are."""
+    sandbox_cpu_ns: _builtins.int
+    """For the roles "operator" and "auditor": CPU time of all sandboxes since the daemon's start, the memory that they have
+    now, and what the host has.
+    """
+    sandbox_memory_bytes: _builtins.int
+    host_cpus: _builtins.int
+    host_memory_bytes: _builtins.int
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___SelfTestCheck]: ...
     @_builtins.property
@@ -302,12 +316,32 @@ class GetStatusResponse(_message.Message):
         pool: _abc.Iterable[Global___PoolState] | None = ...,
         checkpoint: Global___CheckpointState | None = ...,
         ships: _abc.Iterable[Global___ShipState] | None = ...,
+        self_test_unix_ns: _builtins.int = ...,
+        sandbox_cpu_ns: _builtins.int | None = ...,
+        sandbox_memory_bytes: _builtins.int | None = ...,
+        host_cpus: _builtins.int | None = ...,
+        host_memory_bytes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "last_refusal", b"last_refusal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus", "_host_memory_bytes", b"_host_memory_bytes", "_sandbox_cpu_ns", b"_sandbox_cpu_ns", "_sandbox_memory_bytes", b"_sandbox_memory_bytes", "checkpoint", b"checkpoint", "host_cpus", b"host_cpus", "host_memory_bytes", b"host_memory_bytes", "last_refusal", b"last_refusal", "sandbox_cpu_ns", b"sandbox_cpu_ns", "sandbox_memory_bytes", b"sandbox_memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandboxes", b"sandboxes", "ships", b"ships", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus", "_host_memory_bytes", b"_host_memory_bytes", "_sandbox_cpu_ns", b"_sandbox_cpu_ns", "_sandbox_memory_bytes", b"_sandbox_memory_bytes", "append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "host_cpus", b"host_cpus", "host_memory_bytes", b"host_memory_bytes", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandbox_cpu_ns", b"sandbox_cpu_ns", "sandbox_memory_bytes", b"sandbox_memory_bytes", "sandboxes", b"sandboxes", "self_test_unix_ns", b"self_test_unix_ns", "ships", b"ships", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__host_cpus: _TypeAlias = _typing.Literal["host_cpus"]  # noqa: Y015
+    _WhichOneofArgType__host_cpus: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus"]  # noqa: Y015
+    _WhichOneofReturnType__host_memory_bytes: _TypeAlias = _typing.Literal["host_memory_bytes"]  # noqa: Y015
+    _WhichOneofArgType__host_memory_bytes: _TypeAlias = _typing.Literal["_host_memory_bytes", b"_host_memory_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__sandbox_cpu_ns: _TypeAlias = _typing.Literal["sandbox_cpu_ns"]  # noqa: Y015
+    _WhichOneofArgType__sandbox_cpu_ns: _TypeAlias = _typing.Literal["_sandbox_cpu_ns", b"_sandbox_cpu_ns"]  # noqa: Y015
+    _WhichOneofReturnType__sandbox_memory_bytes: _TypeAlias = _typing.Literal["sandbox_memory_bytes"]  # noqa: Y015
+    _WhichOneofArgType__sandbox_memory_bytes: _TypeAlias = _typing.Literal["_sandbox_memory_bytes", b"_sandbox_memory_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__host_cpus) -> _WhichOneofReturnType__host_cpus | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__host_memory_bytes) -> _WhichOneofReturnType__host_memory_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sandbox_cpu_ns) -> _WhichOneofReturnType__sandbox_cpu_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sandbox_memory_bytes) -> _WhichOneofReturnType__sandbox_memory_bytes | None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
 

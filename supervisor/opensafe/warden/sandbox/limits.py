@@ -13,12 +13,16 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from ...errors import HostUnsuitable
 from ...model.limits import SandboxLimits
 
 _MOUNTS: Final = pathlib.Path("/proc/self/mountinfo")
 _OURS: Final = "opensafe"
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
+#: Of v1, where it is mounted: it limits nothing and counts CPU time, which v2 does anyway.
+_COUNTING: Final = "cpuacct"
 _CPU_PERIOD_US: Final = 100_000
 _POLL_S: Final = 0.005
 _REMOVAL_DEADLINE_S: Final = 10.0
@@ -37,7 +41,10 @@ class Hierarchies:
         """Raises HostUnsuitable naming the controllers that are not there."""
         separate, unified = _mounted()
         if all(controller in separate for controller in _CONTROLLERS):
-            return cls({name: separate[name] for name in _CONTROLLERS}, unified=False, instance=instance)
+            roots = {name: separate[name] for name in _CONTROLLERS}
+            if separate.get(_COUNTING, roots["cpu"]) != roots["cpu"]:  # most hosts mount the two together
+                roots[_COUNTING] = separate[_COUNTING]
+            return cls(roots, unified=False, instance=instance)
         if unified is not None:
             offered = (unified / "cgroup.controllers").read_text().split()
             if all(controller in offered for controller in _CONTROLLERS):
@@ -67,6 +74,15 @@ class Hierarchies:
                 found.update(entry.name for entry in os.scandir(root / _OURS / self._instance) if entry.is_dir())
         return found
 
+    def usage(self) -> "Used":
+        """What this daemon's groups used up together. What the kernel does not tell is 0."""
+        at = {name: root / _OURS / self._instance for name, root in self._roots.items()}
+        if self._unified:
+            cpu_us = _number(at["unified"] / "cpu.stat", "usage_usec")
+            return Used(cpu_us * 1000, _number(at["unified"] / "memory.current"))
+        counting = at.get(_COUNTING, at["cpu"])
+        return Used(_number(counting / "cpuacct.usage"), _number(at["memory"] / "memory.usage_in_bytes"))
+
     def prepare(self) -> None:
         """Make the parents, and in v2 hand the controllers down to them. Raises OSError."""
         for root in self._roots.values():
@@ -82,6 +98,13 @@ class Hierarchies:
             for directory in (root / _OURS / self._instance, root / _OURS):
                 with contextlib.suppress(OSError):
                     directory.rmdir()
+
+
+class Used(msgspec.Struct, frozen=True):
+    """CPU time since the daemon's start, of groups that are gone, too; memory that is charged to the groups now."""
+
+    cpu_ns: int
+    memory_bytes: int
 
 
 class Cgroup:
@@ -173,12 +196,17 @@ class Cgroup:
 
     def _counter(self, controller: str, file: str, key: str) -> int:
         directory = self._at["unified"] if self._unified else self._at[controller]
-        with contextlib.suppress(OSError, ValueError):
-            for line in (directory / file).read_text().splitlines():
-                name, _, value = line.partition(" ")
-                if name == key:
-                    return int(value)
-        return 0
+        return _number(directory / file, key)
+
+
+def _number(path: pathlib.Path, key: str = "") -> int:
+    """The number of a file, or of the line that begins with `key`; 0 where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in path.read_text().splitlines():
+            name, _, value = line.rpartition(" ")
+            if name == key:
+                return int(value)
+    return 0
 
 
 def _settings(limits: SandboxLimits, *, unified: bool) -> Iterator[tuple[str, str, str]]:
@@ -211,7 +239,7 @@ def _mounted() -> tuple[dict[str, pathlib.Path], pathlib.Path | None]:
         kind, _, options = rest.split(" ", 2)
         where = pathlib.Path(fields.split(" ")[4])
         if kind == "cgroup":
-            separate.update({name: where for name in options.split(",") if name in _CONTROLLERS})
+            separate.update({name: where for name in options.split(",") if name in (*_CONTROLLERS, _COUNTING)})
         elif kind == "cgroup2":
             unified = where
     return separate, unified
