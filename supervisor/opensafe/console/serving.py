@@ -78,16 +78,38 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
             def links() -> None:
                 ready({name: f"{base}/sign-in?token={doors.link(name)}" for name in wish.seats})
 
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, links)
-            try:
+            server = _Server(config)
+            with _on({signal.SIGHUP: links, signal.SIGTERM: server.leave, signal.SIGINT: server.leave}):
                 if wish.header:
                     ready({})
                 else:
                     links()
-                await uvicorn.Server(config).serve(sockets=[listener])
-            finally:
-                loop.remove_signal_handler(signal.SIGHUP)
+                await server.serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """One whose owner takes the signals: uvicorn's own handlers send SIGTERM again at the end, past all cleaning up."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing."""
+        yield
+
+    def leave(self) -> None:
+        """End serving; a second time without waiting for who is still being answered."""
+        self.force_exit, self.should_exit = self.should_exit, True
+
+
+@contextlib.contextmanager
+def _on(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
 
 
 @contextlib.asynccontextmanager
