@@ -13,6 +13,10 @@ def console(
         list[str] | None,
         typer.Option("--principal", metavar="NAME", help="Whom people can act as; repeats. Default: whom you may."),
     ] = None,
+    socket: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option("--socket", metavar="PATH", help="A socket elsewhere, of whom its directory names; repeats."),
+    ] = None,
     listen: Annotated[
         str, typer.Option("--listen", metavar="WHERE", help="HOST:PORT on loopback, or the path of a unix socket.")
     ] = "127.0.0.1:8900",
@@ -43,6 +47,7 @@ def console(
     return consoling.perform(
         consoling.Asked(
             principals=tuple(principal or ()),
+            sockets=tuple(socket or ()),
             listen=listen,
             names=tuple(allow_host or ()),
             header=user_header,

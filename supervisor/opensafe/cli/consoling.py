@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for; the options of cli/console.py."""
 
     principals: tuple[str, ...]
+    sockets: tuple[pathlib.Path, ...]
     listen: str
     names: tuple[str, ...]
     header: str
@@ -67,6 +69,7 @@ def _tell(listen: str, links: Mapping[str, str]) -> None:
         present.out(f"serving on {listen}")
     for name, link in links.items():
         present.out(f"{name}  {link}")
+    sys.stdout.flush()  # it may go to a pipe, and a link is over in ten minutes
 
 
 def _users(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -88,8 +91,8 @@ def _seats(asked: Asked) -> Iterator[dict[str, pathlib.Path]]:
         with _demo() as daemon:
             yield {name: daemon.socket_of(name) for name in _DEMO_ROLES if name != "demo"}
         return
-    if asked.principals:
-        yield {name: find_socket(name) for name in asked.principals}
+    if asked.principals or asked.sockets:
+        yield {path.parent.name: path for path in (*map(find_socket, asked.principals), *asked.sockets)}
         return
     path = find_socket(prefer=_PREFER)
     yield {path.parent.name: path}
