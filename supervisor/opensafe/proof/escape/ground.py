@@ -11,7 +11,7 @@ import pathlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 import msgspec
 
@@ -19,11 +19,11 @@ from opensafe.client import CallResult, Client, SandboxSize
 from opensafe.errors import DriverError, OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
-from opensafe.policy.manifest import CONFIG
 from opensafe.proof import private
 from opensafe.proof.signed import SignedBundles
 
 from . import guest, host, ways
+from .bundles import patient
 from .cell import TEMPLATE, Cell, Cells
 from .keeping import Keeping
 from .probe import Run
@@ -36,7 +36,6 @@ READY: Final = "ready"
 
 _CALL_S: Final = 60.0
 _PROGRAM: Final = "/workspace/probe.py"
-_OPENED_BLOCKS: Final = 10_000
 _AGENT: Final = "escape"
 _SIZE: Final = SandboxSize()
 _ROLES: Final[Mapping[str, Sequence[str]]] = {"default": ("developer",)}
@@ -100,17 +99,6 @@ class Ground:
         assert self.daemon is not None  # noqa: S101 - only a control has none
         async with sandboxed(self.daemon) as opened:
             yield opened
-
-
-def patient(directory: pathlib.Path, change: Callable[[dict[str, Any]], None] = lambda _: None) -> SignedBundles:
-    """The shipped bundle, with which one may be refused as often as a suite is. change: of more of its settings."""
-    bundles = SignedBundles(directory, pathlib.Path(private.programs().bundle))
-    settings = msgspec.json.decode(bundles.members[CONFIG])
-    settings["ceilings"]["blocks_in_ten_minutes"] = _OPENED_BLOCKS
-    change(settings)
-    content, _ = bundles.next({CONFIG: msgspec.json.encode(settings, order="sorted")})
-    bundles.put(content)
-    return bundles
 
 
 @contextlib.asynccontextmanager

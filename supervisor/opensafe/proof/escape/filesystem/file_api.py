@@ -17,7 +17,8 @@ from opensafe.client import Client, Files
 from opensafe.errors import Denied, FileError, InvalidArgument, OpenSafeError
 from opensafe.proof import mutants, private
 from opensafe.proof.escape import host
-from opensafe.proof.escape.ground import Ground, daemon, patient, sandboxed
+from opensafe.proof.escape.bundles import patient
+from opensafe.proof.escape.ground import Ground, daemon, sandboxed
 from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
 from opensafe.proof.escape.ways import POLICY

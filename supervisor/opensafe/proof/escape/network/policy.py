@@ -1,10 +1,10 @@
 """The bundles of a suite's daemon: the shipped rules with settings of the test world, under a key of their own."""
 
+from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from opensafe.policy.manifest import CONFIG
+from opensafe.proof.escape.bundles import settings
 from opensafe.proof.signed import SignedBundles
 
 #: Hosts that the site allows. Those of *.trap.test have whatever address their name spells.
@@ -13,7 +13,6 @@ TRAPS: Final = "*.trap.test"
 #: TLS of this one ends in the gateway, and of its pages these may be asked for.
 ENDED: Final = "ended.allowed.test"
 ENDED_PAGES: Final = ("/hello",)
-_OPENED_BLOCKS: Final = 10_000
 
 
 class Bundles(SignedBundles):
@@ -24,14 +23,11 @@ class Bundles(SignedBundles):
 
         traps: whether the names that spell an address are allowed.
         """
-        settings = msgspec.json.decode(self.members[CONFIG])
-        self._open(settings, traps)
-        content, manifest = self.next({CONFIG: msgspec.json.encode(settings, order="sorted")})
+        content, manifest = self.next({CONFIG: settings(self, partial(_opened, traps))})
         self.put(content)
         return manifest.revision
 
-    def _open(self, settings: dict[str, Any], traps: bool) -> None:
-        settings["hosts"]["allowed"] = [*KEPT, ENDED, *([TRAPS] if traps else [])]
-        settings["requests"][ENDED] = {"methods": {"GET": True}, "paths": [*ENDED_PAGES]}
-        # A probe is refused more often than honest work is; what is asked here is whether any of it gets out.
-        settings["ceilings"]["blocks_in_ten_minutes"] = _OPENED_BLOCKS
+
+def _opened(traps: bool, shipped: dict[str, Any]) -> None:
+    shipped["hosts"]["allowed"] = [*KEPT, ENDED, *([TRAPS] if traps else [])]
+    shipped["requests"][ENDED] = {"methods": {"GET": True}, "paths": [*ENDED_PAGES]}

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from opensafe.proof import private
-from opensafe.proof.escape.ground import Ground, daemon, patient
+from opensafe.proof.escape.bundles import patient
+from opensafe.proof.escape.ground import Ground, daemon
 from opensafe.proof.mutants import Mutant, planted
 
 #: What TAKING reads.
