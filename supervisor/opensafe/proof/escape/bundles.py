@@ -4,12 +4,16 @@ A probe is refused more often than honest work ever is. What is asked here is wh
 when its principal would be shut out.
 """
 
+import asyncio
 import pathlib
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
+from opensafe.client import Client
+from opensafe.errors import OpenSafeError
 from opensafe.policy.manifest import CONFIG
 from opensafe.proof import private
 from opensafe.proof.signed import SignedBundles
@@ -19,6 +23,7 @@ Change = Callable[[dict[str, Any]], None]
 
 #: More than all probes of a boundary are refused.
 _BLOCKS: Final = 10_000
+_SETTLE_S: Final = 15.0
 
 
 def settings(bundles: SignedBundles, change: Change = lambda _: None) -> bytes:
@@ -34,3 +39,15 @@ def patient(directory: pathlib.Path, change: Change = lambda _: None) -> SignedB
     bundles = SignedBundles(directory, pathlib.Path(private.programs().bundle))
     bundles.put(bundles.next({CONFIG: settings(bundles, change)})[0])
     return bundles
+
+
+async def in_force(client: Client, revision: str) -> int:
+    """When the daemon said that the bundle put in place is in force, UTC microseconds.
+
+    Raises TimeoutError, and OpenSafeError where the daemon says nothing more.
+    """
+    async with asyncio.timeout(_SETTLE_S):
+        async for settled in client.watch_bundle():
+            if settled.revision == revision:
+                return time.time_ns() // 1000
+    raise OpenSafeError("the daemon told of no further bundles", value=revision)

@@ -5,7 +5,6 @@ import contextlib
 import pathlib
 import pwd
 import tempfile
-import time
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof import private
+from opensafe.proof.escape.bundles import in_force
 from opensafe.proof.escape.ground import daemon
 from opensafe.proof.escape.network.policy import Bundles
 from opensafe.proof.escape.probe import Run, Severity
@@ -34,7 +34,6 @@ _PROGRAM: Final = "/workspace/probe.py"
 #: Attempts that must follow the acknowledgement.
 _AFTER: Final = 5
 _BEGIN_S: Final = 30.0
-_SETTLE_S: Final = 15.0
 
 #: Asks for the name, then for the one that stays, which tells the host that it has asked.
 _ASK: Final = """
@@ -71,11 +70,11 @@ async def _revoked(world: World, mutants: Sequence[Mutant] = ()) -> Run:
     async with _daemon(world, mutants) as (of, bundles), Client.connect(of.socket_of("default")) as client:
         session = await client.create_session("lag")
         asking = asyncio.create_task(_ask(client, session, word))
-        in_force, asked, writable, fault = 0, False, list[str](), ""
+        since_us, asked, writable, fault = 0, False, list[str](), ""
         try:
             await world.until(lambda event: _is(event, f"?{word}"), _BEGIN_S)
-            in_force = await _settled(client, bundles.activate(traps=False))
-            await _asked_on(world, word, in_force)
+            since_us = await in_force(client, bundles.activate(traps=False))
+            await _asked_on(world, word, since_us)
             asked = True
             writable = await _writable(of)
         except TimeoutError:
@@ -84,10 +83,10 @@ async def _revoked(world: World, mutants: Sequence[Mutant] = ()) -> Run:
             with contextlib.suppress(OpenSafeError):
                 await client.close_session(session)
             said = await asking
-    late = [event for event in world.log if _is(event, f"?{word}") and event.at_us > in_force > 0]
+    late = [event for event in world.log if _is(event, f"?{word}") and event.at_us > since_us > 0]
     found = [f"{len(late)} requests for {_NAME} arrived after the bundle without it was in force"] if late else []
     return Run(
-        began=in_force > 0,
+        began=since_us > 0,
         finished=asked,
         found="; ".join(found + writable),
         layer="both engines swap, and what is open is judged again, before a bundle is told to be in force",
@@ -104,15 +103,6 @@ async def _ask(client: Client, session: str, word: str) -> bytes:
         return (await client.run_call(session, sandbox, "lag", "Bash", {"command": command})).stdout
     except OpenSafeError as error:
         return str(error).encode()
-
-
-async def _settled(client: Client, revision: str) -> int:
-    """When the daemon said that it is in force, UTC microseconds. Raises TimeoutError."""
-    async with asyncio.timeout(_SETTLE_S):
-        async for settled in client.watch_bundle():
-            if settled.revision == revision:
-                break
-    return time.time_ns() // 1000
 
 
 async def _asked_on(world: World, word: str, since_us: int) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from opensafe.client import Client, Limits
 from opensafe.model.decision import Action as Decided
 from opensafe.proof.escape import host
+from opensafe.proof.escape.bundles import in_force
 from opensafe.proof.world import World, plan
 
 from .policy import Bundles
@@ -24,7 +25,6 @@ from .probe import Action, NetworkProbe, Place, Scene
 SESSION_BYTES: Final = 4 << 20
 
 _CALL_S: Final = 90
-_ACTIVATE_S: Final = 15
 _PROGRAM: Final = "/workspace/probe.py"
 
 
@@ -106,14 +106,18 @@ class Stage:
         return Said((await host.python("-I", "-", stdin=program)).stdout)
 
     async def act(self, action: Action) -> int:
-        """Do to the daemon what a probe asks for. When it was done, UTC microseconds. Raises OSError, TimeoutError."""
+        """Do to the daemon what a probe asks for. When it was done, UTC microseconds.
+
+        Raises OpenSafeError, OSError, TimeoutError.
+        """
         match action:
             case Action.KILL_ENVOY:
                 os.kill(self._envoy(), signal.SIGKILL)
             case Action.DELETE if not any(line.startswith("link ") for line in await self.gateway()):
                 raise FileNotFoundError("the gateway has no link to the sandbox that is about to go")
             case Action.REVOKE if self._daemon is not None and self._bundles is not None:
-                await self._activate(self._daemon, self._bundles.activate(traps=False))
+                async with Client.connect(self._daemon.socket_of("default")) as client:
+                    return await in_force(client, self._bundles.activate(traps=False))
         return time.time_ns() // 1000
 
     async def gateway(self) -> tuple[str, ...]:
@@ -129,13 +133,6 @@ class Stage:
         links = [line.split(":")[1].strip().partition("@")[0] for line in await _lines(*inside, "ip", "-o", "link")]
         lines += [f"link {name}" for name in links if name[0] == "g" and name[1:].isdigit()]
         return tuple(lines)
-
-    async def _activate(self, daemon: Daemon, revision: str) -> None:
-        """Wait until a bundle that was put in place is in force."""
-        async with Client.connect(daemon.socket_of("default")) as client, asyncio.timeout(_ACTIVATE_S):
-            async for settled in client.watch_bundle():
-                if settled.revision == revision:
-                    return
 
     def _envoy(self) -> int:
         assert self._daemon is not None  # noqa: S101 - only a guest's run has an action
