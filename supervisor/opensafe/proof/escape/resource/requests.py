@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from opensafe.config import PolicySettings
 from opensafe.errors import OpenSafeError
 from opensafe.policy.watchdog import PATIENCE
 from opensafe.proof.escape import wire
@@ -23,7 +24,7 @@ _HUGE: Final = 64 * _MIB
 _REFUSED: Final = "RESOURCE_EXHAUSTED"
 #: Names in one command, each of which policy judges; and how long it may ever take (policy/watchdog.py).
 _HOSTS: Final = 1000
-_LONGEST_MS: Final = 50 * PATIENCE * 2
+_LONGEST_MS: Final = PolicySettings().deadline_ms * PATIENCE * 2
 _CREATE_SESSION: Final = f"{wire.SESSIONS}CreateSession"
 _CREATE_SANDBOX: Final = f"{wire.SANDBOXES}CreateSandbox"
 _DECIDE: Final = f"{wire.POLICY}Decide"
