@@ -51,7 +51,7 @@ def row(
 async def _attempt(id: str, shots: tuple[Shot, ...], twins: tuple[Shot, ...], at: str, ground: Ground) -> Run:  # noqa: A002 - the probe's field
     post = await ground.post(at)
     async with post.box(id) as box:
-        ran = await _twins(box, twins)
+        await _twins(box, twins)
         tried = [await box.fire(shot) for shot in shots]
         effects = await _effects(box, tried)
         records = _verdicts(post, box)
@@ -61,7 +61,7 @@ async def _attempt(id: str, shots: tuple[Shot, ...], twins: tuple[Shot, ...], at
         if one.name in effects or (_by_verdict(one) and _action(records.get(one.call_id)) == "allow")
     ]
     return Run(
-        began=ran == len(twins),
+        began=True,
         finished=all(one.refused or one.call_id in records for one in tried),
         found="; ".join(found[:_MOST]),
         layer=_layers(tried, records),
@@ -69,7 +69,6 @@ async def _attempt(id: str, shots: tuple[Shot, ...], twins: tuple[Shot, ...], at
             f"{len(tried)} calls, {len(twins)} twins",
             *(f"{_told(one)}: {one.refused}" for one in tried if one.refused),
         ),
-        fault="" if ran == len(twins) else f"only {ran} of {len(twins)} harmless twins ran",
     )
 
 
@@ -79,10 +78,10 @@ async def _control(id: str, shots: tuple[Shot, ...], twins: tuple[Shot, ...], we
         if not (shot.inert or shot.alone):
             by_daemon.setdefault(shot.weak or weak, []).append(shot)
     idle: list[str] = []
-    out = ran = 0
+    out = 0
     for daemon, some in by_daemon.items():
         async with (await ground.post(daemon)).box(id) as box:
-            ran += await _twins(box, twins)
+            await _twins(box, twins)
             tried = [await box.fire(shot) for shot in some]
             effects = await _effects(box, tried)
         out += sum(one.name in effects for one in tried)
@@ -96,12 +95,14 @@ async def _control(id: str, shots: tuple[Shot, ...], twins: tuple[Shot, ...], we
     )
 
 
-async def _twins(box: Box, twins: tuple[Shot, ...]) -> int:
-    """How many of the harmless calls had their effect."""
+async def _twins(box: Box, twins: tuple[Shot, ...]) -> None:
+    """The harmless calls. Raises OpenSafeError where one has no effect."""
     tried = [await box.fire(twin) for twin in twins]
     if idle := [one for one in tried if one.refused]:
         raise OpenSafeError(f"a harmless twin was refused: {idle[0].refused}", value=_told(idle[0]))
-    return len(await _effects(box, tried))
+    effects = await _effects(box, tried)
+    if idle := [one for one in tried if one.name not in effects]:
+        raise OpenSafeError("a harmless twin had no effect", value=_told(idle[0]))
 
 
 async def _effects(box: Box, tried: Sequence[Tried]) -> frozenset[str]:
