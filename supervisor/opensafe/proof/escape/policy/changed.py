@@ -63,19 +63,23 @@ async def _swapped(daemon: str, ground: Ground) -> tuple[str, str, list[str]]:
 
 
 async def _from_within(ground: Ground) -> Run:
-    made, end, _ = await _swapped("faulty", ground)
+    made, end, differing = await _swapped("faulty", ground)
     return Run(
-        opened=("front",), began=True, finished=True, found=_judged_by_nobody(made), layer=f"warden: {end}"
-    )  # fmt: skip
+        opened=("front",),
+        began=True,
+        finished=True,
+        found="; ".join((*_judged_by_nobody(made), *differing)),
+        layer=f"warden: {end}",
+    )
 
 
 async def _control(ground: Ground) -> Run:
-    made, end, _ = await _swapped("trusting", ground)
-    return Run(began=True, finished=True, found=_judged_by_nobody(made), hints=(end,))
+    made, end, _ = await _swapped("trusting", ground)  # to the records, which its mutants leave alone, all is well
+    return Run(began=True, finished=True, found="".join(_judged_by_nobody(made)), hints=(end,))
 
 
-def _judged_by_nobody(made: str) -> str:
-    return f"{made} was made by a program that nobody judged" if made else ""
+def _judged_by_nobody(made: str) -> tuple[str, ...]:
+    return (f"{made} was made by a program that nobody judged",) if made else ()
 
 
 def _allowed(post: Post, box: Box) -> list[tuple[bytes, DecisionRecord]]:
