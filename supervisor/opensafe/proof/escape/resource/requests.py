@@ -34,29 +34,28 @@ async def messages(ground: Ground, kind: Kind) -> Run:
     """RS-17: messages as bytes, since no client of ours would make them."""
     daemon = await ground.daemon(kind)
     answers: dict[str, str] = {}
+    taken: list[str] = []
     async with ground.memory, daemon.client() as client, opened(client, "huge") as session:
         front = daemon.front
         resident = counters.begin_peak(front)
         async with wire.Channel(daemon.socket_of("default")) as channel:
             for message in _hostile(session):
-                answered = await channel.ask(message.method, message.content, metadata=message.metadata)
-                answers[message.name] = answered.code
-                if message.too_large and answers[message.name] != _REFUSED:
-                    answers[message.name] += " (!)"
+                code = (await channel.ask(message.method, message.content, metadata=message.metadata)).code
+                answers[message.name] = code
+                if message.too_large and code != _REFUSED:
+                    taken.append(f"{message.name}: {code}")
         grown = counters.peak(front) - resident
-    taken = [f"{name}: {answer}" for name, answer in answers.items() if answer.endswith("(!)")]
     found = [
         *([f"{grown >> 20} MiB resident more"] if grown > _RESIDENT else []),
         *taken,
         *(["the front did not survive it"] if daemon.front != front else []),
     ]
-    said = tuple(f"{name}: {answer}" for name, answer in answers.items())
     return Run(
         began=bool(answers),
         finished=bool(answers),
         found="; ".join(found),
         layer=f"the server's own limits, {_REFUSED}: {grown >> 20} MiB resident more",
-        hints=said,
+        hints=tuple(f"{name}: {code}" for name, code in answers.items()),
     )
 
 
