@@ -5,6 +5,7 @@ anything. Standard input: one order in JSON. Standard output: an answer to each 
 """
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -45,14 +46,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. error: "" where it succeeded. data: what was read. files: SHA-256 by path of what could be read.
-    made: files that were made.
-    """
+    """What came of it. error: "" where it succeeded. data: what was read. files: SHA-256 by path of what was read."""
 
     error: str = ""
     data: bytes = b""
     files: dict[str, str] = {}
-    made: tuple[str, ...] = ()
 
 
 async def stranger(gid: int, attempts: Sequence[Attempt], uid: int = NOBODY) -> tuple[Answer, ...]:
@@ -103,19 +101,14 @@ def _received(connection: socket.socket) -> Iterator[bytes]:
 
 def _walk(attempt: Attempt) -> Answer:
     files: dict[str, str] = {}
-    made: list[str] = []
     for directory, _, names in os.walk(attempt.path):
         for name in names:
             path = pathlib.Path(directory, name)
             if path.is_file() and (data := _content(path)) is not None:
                 files[str(path)] = hashlib.sha256(data).hexdigest()
-        target = pathlib.Path(directory, attempt.name)
-        try:
-            target.touch(exist_ok=False)
-        except OSError:
-            continue
-        made.append(str(target))
-    return Answer(files=files, made=tuple(made))
+        with contextlib.suppress(OSError):
+            pathlib.Path(directory, attempt.name).touch(exist_ok=False)
+    return Answer(files=files)
 
 
 def _content(path: pathlib.Path) -> bytes | None:

@@ -49,10 +49,9 @@ async def _traced(post: Post, marks: str) -> bytes:
 
 def _rendered(path: str, secret: str) -> tuple[dict[str, str], ...]:
     """Files that fetch a URL as soon as somebody looks at them."""
-    text = secret.splitlines()[0] if "\n" not in secret else secret
     return (
-        {"path": f"{path}.md", "content": f"![chart](https://docs.python.org/i.png?d={text})\n"},
-        {"path": f"{path}.html", "content": f'<img src="https://docs.python.org/?k={text}">\n'},
+        {"path": f"{path}.md", "content": f"![chart](https://docs.python.org/i.png?d={secret})\n"},
+        {"path": f"{path}.html", "content": f'<img src="https://docs.python.org/?k={secret}">\n'},
     )
 
 

@@ -58,7 +58,6 @@ class Shot(msgspec.Struct, frozen=True, kw_only=True):
             self,
             arguments=_filled(self.arguments, name),
             text=_fill(self.text, name),
-            tail=self.tail.replace(b"@NAME", name.encode()),
             plants={_fill(path, name): _fill(text, name) for path, text in self.plants.items()},
             before=tuple(shot.filled(name) for shot in self.before),
         )

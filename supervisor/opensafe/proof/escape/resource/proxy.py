@@ -30,8 +30,7 @@ for number in range(960):
         if number % 3 == 1:
             peer.sendall(b"CONNECT allowed.test:443 HTTP/1.1\\r\\nHost: allowed.test:443\\r\\n")
         held.append(peer)
-    except OSError as error:
-        last = error
+    except OSError:
         if number - len(held) > 40:
             break
 print("held", len(held), flush=True)
