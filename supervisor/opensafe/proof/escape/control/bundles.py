@@ -10,6 +10,7 @@ from opensafe.errors import OpenSafeError
 from opensafe.policy import archive, keys
 from opensafe.policy.manifest import ALLOWED, SIGNATURE, WASM
 from opensafe.proof.escape.ground import boxed
+from opensafe.proof.escape.host import nonce
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.private import DaemonFailedError
@@ -18,7 +19,7 @@ from .forged import Members, Variants, changed, unsigned
 from .ground import SHIPPED, Yard
 from .mutants import DAEMONS
 from .row import row
-from .site import Site, nonce
+from .site import Site
 
 #: Something that the policy in force blocks.
 _BLOCKED: Final = {"command": "cat /etc/shadow"}

@@ -13,12 +13,13 @@ from typing import Any, Final
 from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof.escape.ground import boxed
+from opensafe.proof.escape.host import nonce
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
 from .ground import SHIPPED, Yard
 from .row import row
-from .site import AGENT, Site, nonce
+from .site import AGENT, Site
 from .verifying import Case, verified
 
 _CALLS: Final = 5

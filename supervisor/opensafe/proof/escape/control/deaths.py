@@ -15,7 +15,7 @@ from opensafe.proof.mutants import PACKAGE
 from .ground import Yard
 from .mutants import REAPER
 from .row import row
-from .site import Site, nonce
+from .site import Site
 
 #: Nobody's names, and a link that no other daemon has.
 _EGRESS: Final = '[egress]\nenabled = true\nresolvers = ["127.0.0.1"]\nuplink = "10.202.119.196/30"\n'
@@ -63,7 +63,7 @@ async def _killed(yard: Yard, *, reaped: bool = True) -> Run:
     source = None if reaped else await yard.source(REAPER)
     async with Site.open(source, more=_EGRESS) as site:
         async with site.client() as client:
-            session = await client.create_session(nonce())
+            session = await client.create_session(host.nonce())
             sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
             call = client.call(session, sandbox, "long", "Bash", _SLEEP, on_disconnect="keep", background=True)
             began = [event async for event in call]

@@ -10,12 +10,13 @@ from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof.escape import wire
 from opensafe.proof.escape.ground import boxed, opened
+from opensafe.proof.escape.host import nonce
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
 from .ground import SHIPPED, Yard
 from .row import row
-from .site import Site, nonce
+from .site import Site
 
 #: Where a hook can be in a specification (OCI runtime specification 1.2, config.md).
 _HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")

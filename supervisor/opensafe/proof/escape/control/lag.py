@@ -14,6 +14,7 @@ from opensafe.errors import OpenSafeError
 from opensafe.proof import private
 from opensafe.proof.escape.bundles import in_force
 from opensafe.proof.escape.ground import daemon
+from opensafe.proof.escape.host import nonce
 from opensafe.proof.escape.network.policy import Bundles
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
@@ -22,7 +23,6 @@ from opensafe.proof.world import Event, Kind, World, plan
 
 from .mutants import ACKNOWLEDGED
 from .row import row
-from .site import nonce
 from .stranger import Attempt, stranger
 
 #: A name of the site's that the next bundle does not allow, of an address that nothing else uses, and one that stays.

@@ -14,14 +14,14 @@ from opensafe.errors import OpenSafeError
 from opensafe.proof.escape import wire
 from opensafe.proof.escape.cell import Cell
 from opensafe.proof.escape.ground import boxed
-from opensafe.proof.escape.host import BELOW, Canary
+from opensafe.proof.escape.host import BELOW, Canary, nonce
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.escape.weakening import AS_SHIPPED, Bind, Weakening
 
 from .ground import Yard
 from .row import row
-from .site import Site, nonce
+from .site import Site
 
 _PROGRAM: Final = "/workspace/probe.py"
 _MOUNTED: Final = "/mnt"

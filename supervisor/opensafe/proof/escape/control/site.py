@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import pathlib
-import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Self
@@ -38,11 +37,6 @@ checkpoint_records = 4
 _ROLES: Final = {"reviewer": ("reviewer", "auditor", "operator")}
 _EVENT_S: Final = 20.0
 _LOOK_S: Final = 0.02
-
-
-def nonce() -> str:
-    """A word that stands nowhere yet."""
-    return f"n{secrets.token_hex(6)}"
 
 
 class Site:

@@ -10,12 +10,14 @@ from typing import Final
 
 from opensafe.proof.escape import wire
 from opensafe.proof.escape.ground import boxed, opened
+from opensafe.proof.escape.host import nonce
 from opensafe.proof.escape.probe import Run, Severity
+from opensafe.proof.escape.resource.counters import links
 from opensafe.proof.escape.trial import Trial
 
 from .ground import SHIPPED, Yard
 from .row import row
-from .site import AGENT, NEIGHBOUR, Site, nonce
+from .site import AGENT, NEIGHBOUR, Site
 from .stranger import NOBODY, READ_MAX, Answer, Attempt, stranger
 
 #: What everybody on the host may read of a daemon's state, its policy and public keys, and of its run directory, its
@@ -156,11 +158,8 @@ async def _unasked(yard: Yard, on: str = SHIPPED) -> Run:
 
 def _listening(site: Site) -> list[int]:
     """TCP ports on which the daemon's processes listen."""
-    inodes = set()
-    for pid in (site.daemon.pid, site.daemon.child("front"), site.daemon.child("helper")):
-        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inodes.add(str(entry.readlink()))
+    parts = (site.daemon.pid, site.daemon.child("front"), site.daemon.child("helper"))
+    inodes = {link for pid in parts for link in links(pid)}
     ports = []
     for table in ("tcp", "tcp6"):
         for line in pathlib.Path("/proc/net", table).read_text().splitlines()[1:]:

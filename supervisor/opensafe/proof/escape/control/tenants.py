@@ -8,12 +8,13 @@ from opensafe.client import Client
 from opensafe.errors import OpenSafeError
 from opensafe.proof.escape import wire
 from opensafe.proof.escape.ground import boxed
+from opensafe.proof.escape.host import nonce
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 
 from .ground import SHIPPED, Yard
 from .row import row
-from .site import AGENT, NEIGHBOUR, nonce
+from .site import AGENT, NEIGHBOUR
 
 _FILE: Final = "/workspace/note"
 _CALL: Final = "call-1"
