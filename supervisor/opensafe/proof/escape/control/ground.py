@@ -1,14 +1,15 @@
 """What these probes stand on: daemons, each begun when the first probe asks for it, and what they have written."""
 
-import asyncio
 import contextlib
 import os
 import pathlib
 import tempfile
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Final, Self
 
 from opensafe.proof.escape.cell import Cells
+from opensafe.proof.escape.keeping import Keeping
 from opensafe.proof.mutants import Mutant, planted
 
 from .history import History
@@ -22,12 +23,9 @@ SHIPPED: Final = "shipped"
 class Yard:
     """All of them."""
 
-    def __init__(self, stack: contextlib.AsyncExitStack) -> None:
+    def __init__(self, stack: contextlib.AsyncExitStack, keeping: Keeping) -> None:
         self._stack = stack
-        self._sites: dict[str, Site] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._cells: Cells | None = None
-        self._history: History | None = None
+        self._kept = keeping.kept
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -35,34 +33,37 @@ class Yard:
         """Nothing runs yet; whatever does is ended at last."""
         os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # or it speaks up at every fork; no child uses it
         async with contextlib.AsyncExitStack() as stack:
-            yield cls(stack)
+            yield cls(stack, await stack.enter_async_context(Keeping.open()))
 
     async def site(self, name: str = SHIPPED) -> Site:
         """The running daemon of this name."""
-        async with self._turns.setdefault(name, asyncio.Lock()):
-            if name not in self._sites:
-                source = None if name == SHIPPED else await self.source(DAEMONS[name])
-                self._sites[name] = await self._stack.enter_async_context(Site.open(source))
-            return self._sites[name]
+        return await self._kept(name, partial(_site, name))
 
     async def cells(self) -> Cells:
         """Where sandboxes are made without a daemon."""
-        async with self._turns.setdefault("cells", asyncio.Lock()):
-            if self._cells is None:
-                self._cells = await self._stack.enter_async_context(Cells.open())
-            return self._cells
+        return await self._kept("cells", Cells.open)
 
     async def history(self) -> History:
         """What a daemon has written, for copies to be made of."""
-        async with self._turns.setdefault("history", asyncio.Lock()):
-            if self._history is None:
-                path = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="opensafe-history-"))
-                history = History(pathlib.Path(path))
-                async with Site.open() as site:
-                    await history.live(site)
-                self._history = history
-            return self._history
+        return await self._kept("history", _history)
 
     async def source(self, mutants: Iterable[Mutant]) -> pathlib.Path:
         """The package with these faults, for as long as the yard stands."""
         return self._stack.enter_context(planted(*mutants))
+
+
+@contextlib.asynccontextmanager
+async def _site(name: str) -> AsyncIterator[Site]:
+    with contextlib.ExitStack() as stack:
+        source = None if name == SHIPPED else stack.enter_context(planted(*DAEMONS[name]))
+        async with Site.open(source) as site:
+            yield site
+
+
+@contextlib.asynccontextmanager
+async def _history() -> AsyncIterator[History]:
+    with tempfile.TemporaryDirectory(prefix="opensafe-history-") as path:
+        history = History(pathlib.Path(path))
+        async with Site.open() as site:
+            await history.live(site)
+        yield history

@@ -4,7 +4,6 @@ The bundle differs from the shipped one in what a site sets: the ceiling of deni
 honest work never, and a tool of an MCP server.
 """
 
-import asyncio
 import contextlib
 import json
 import os
@@ -12,6 +11,7 @@ import pathlib
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, Final, Self
 
 import msgspec
@@ -21,6 +21,7 @@ from opensafe.errors import FileError, OpenSafeError
 from opensafe.proof import private
 from opensafe.proof.escape import wire
 from opensafe.proof.escape.ground import boxed, daemon
+from opensafe.proof.escape.keeping import Keeping
 from opensafe.proof.mutants import planted
 from opensafe.proof.private import PrivateDaemon
 from opensafe.proof.signed import SignedBundles
@@ -171,42 +172,32 @@ class Box:
 
 
 class Ground:
-    """All daemons of a run, and the stack that ends them."""
+    """All daemons of a run."""
 
-    def __init__(self, place: pathlib.Path) -> None:
-        self._bundles = SignedBundles(place, pathlib.Path(private.programs().bundle))
-        self._bundles.put(self._bundles.next(members(self._bundles))[0])
-        self._stack = contextlib.AsyncExitStack()
-        self._posts: dict[str, Post] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+    def __init__(self, bundles: SignedBundles, keeping: Keeping) -> None:
+        self._bundles = bundles
+        self._kept = keeping.kept
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls) -> AsyncIterator[Self]:
+        """None runs yet; all that do are ended at last."""
+        with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as place:
+            bundles = SignedBundles(pathlib.Path(place), pathlib.Path(private.programs().bundle))
+            bundles.put(bundles.next(members(bundles))[0])
+            async with Keeping.open() as keeping:
+                yield cls(bundles, keeping)
 
     async def post(self, name: str = "") -> Post:
         """The daemon of that name in weak.DAEMONS, "" for the one as shipped."""
-        async with self._turns.setdefault(name, asyncio.Lock()):
-            if name not in self._posts:
-                self._posts[name] = await self._start(name)
-            return self._posts[name]
+        return await self._kept(name, partial(self._begun, name))
 
-    async def _start(self, name: str) -> Post:
-        source = self._stack.enter_context(planted(*DAEMONS[name])) if DAEMONS.get(name) else None
+    @contextlib.asynccontextmanager
+    async def _begun(self, name: str) -> AsyncIterator[Post]:
         more = _MORE.replace("[caps]", f"[caps]\nreview_ttl_s = {BRIEF_S}") if name == "faulty" else _MORE
-        made = daemon("evade", self._bundles, roles=_ROLES, more=more, source=source)
-        begun = await self._stack.enter_async_context(made)
-        clients = {
-            role: await self._stack.enter_async_context(Client.connect(begun.socket_of(role))) for role in _ROLES
-        }
-        return Post(begun, clients)
-
-
-@contextlib.asynccontextmanager
-async def ground() -> AsyncIterator[Ground]:
-    """A ground, and nothing of it afterwards."""
-    with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as place:
-        async with Ground(pathlib.Path(place)) as on:
-            yield on
+        async with contextlib.AsyncExitStack() as stack:
+            source = stack.enter_context(planted(*DAEMONS[name])) if DAEMONS[name] else None
+            made = daemon("evade", self._bundles, roles=_ROLES, more=more, source=source)
+            begun = await stack.enter_async_context(made)
+            connected = {role: Client.connect(begun.socket_of(role)) for role in _ROLES}
+            yield Post(begun, {role: await stack.enter_async_context(one) for role, one in connected.items()})

@@ -9,9 +9,11 @@ import contextlib
 import pathlib
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, Self, TypeVar
+from functools import partial
+from typing import Final, Self
 
 from opensafe.proof.escape.cell import Cells
+from opensafe.proof.escape.keeping import Keeping
 from opensafe.proof.world import World
 
 from .counters import bound
@@ -22,62 +24,48 @@ from .peer import Peer
 _MEMORY: Final = 3 << 30
 _TASKS: Final = 3072
 
-Made = TypeVar("Made")
-
 
 class Ground:
     """Opened for all probes. memory: held by whoever measures a daemon's memory, to which all its clients add."""
 
-    def __init__(self, stack: contextlib.AsyncExitStack, scratch: pathlib.Path) -> None:
+    def __init__(self, keeping: Keeping, scratch: pathlib.Path) -> None:
         self.scratch = scratch
         self.memory, self._quiet = asyncio.Lock(), asyncio.Lock()
-        self._stack = stack
-        self._made: dict[str, Any] = {}
-        self._making = asyncio.Lock()
+        self._kept = keeping.kept
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls) -> AsyncIterator[Self]:
         """Nothing is made yet."""
-        async with contextlib.AsyncExitStack() as stack:
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="opensafe-escape-"))
-            yield cls(stack, pathlib.Path(scratch))
+        with tempfile.TemporaryDirectory(prefix="opensafe-escape-") as scratch:
+            async with Keeping.open() as keeping:
+                yield cls(keeping, pathlib.Path(scratch))
 
     async def cells(self) -> Cells:
         """Where cells are made."""
-        return await self._once("cells", self._open_cells)
+        return await self._kept("cells", Cells.open)
 
     @contextlib.asynccontextmanager
     async def suffering(self) -> AsyncIterator[Callable[[], Awaitable[str]]]:
         """Tells what became of the neighbour meanwhile. One at a time: from a control without limits it does suffer."""
-        peer = await self._once("peer", self._open_peer)
+        peer = await self._kept("peer", self._peer)
         async with self._quiet:
             since = asyncio.get_running_loop().time()
             yield lambda: peer.suffered(since)
 
     async def daemon(self, kind: Kind) -> Daemon:
         """The daemon of a kind that all probes share."""
-        return await self._once(kind.name, lambda: self._stack.enter_async_context(Daemon.running(kind)))
+        return await self._kept(kind.name, partial(Daemon.running, kind))
 
     async def world(self) -> World:
         """The small internet."""
-        return await self._once("world", lambda: self._stack.enter_async_context(World.open()))
+        return await self._kept("world", World.open)
 
-    async def _once(self, name: str, make: Callable[[], Awaitable[Made]]) -> Made:
-        async with self._making:
-            if name not in self._made:
-                self._made[name] = await make()
-            made: Made = self._made[name]
-            return made
-
-    async def _open_cells(self) -> Cells:
-        return await self._stack.enter_async_context(Cells.open())
-
-    async def _open_peer(self) -> Peer:
-        if "cells" not in self._made:
-            self._made["cells"] = await self._open_cells()
-        cells: Cells = self._made["cells"]
-        cell = await self._stack.enter_async_context(cells.cell())
-        for directory in cell.cgroup.directories:
-            bound(pathlib.Path(directory).parent, memory_bytes=_MEMORY, tasks=_TASKS)
-        return await self._stack.enter_async_context(Peer.living(cell))
+    @contextlib.asynccontextmanager
+    async def _peer(self) -> AsyncIterator[Peer]:
+        cells = await self.cells()
+        async with cells.cell() as cell:
+            for directory in cell.cgroup.directories:
+                bound(pathlib.Path(directory).parent, memory_bytes=_MEMORY, tasks=_TASKS)
+            async with Peer.living(cell) as peer:
+                yield peer
