@@ -1,12 +1,13 @@
 """The probes of the resource boundary. Those of guests run as calls and in cells, the others against daemons."""
 
+import functools
 from typing import Final
 
 from opensafe.proof.escape.probe import Boundary, Severity
-from opensafe.proof.escape.trial import Attempt, Trial
+from opensafe.proof.escape.trial import Trial
 
 from . import archives, flood, full_disk, guest_rows, output, proxy, requests
-from .daemon_rows import against
+from .daemon_rows import Attempts, against
 from .daemons import CALLS, SANDBOXES, SESSIONS, Kind
 from .guest import Guest
 
@@ -20,91 +21,79 @@ _UNLIMITED: Final = (
 _UNSIZED: Final = "the same program, where the sandbox's file systems have no size (configuration form)"
 
 
-def _guest(guest: Guest) -> tuple[Attempt, ...]:
-    return guest.shipped, guest.undecided, guest.unlimited
+_row: Final = functools.partial(Trial, boundary=Boundary.RESOURCE)
+
+
+def _tried(guest: Guest) -> Attempts:
+    return {"attempts": (guest.shipped, guest.undecided, guest.unlimited), "weak": guest.control}
 
 
 PROBES: Final = (
-    Trial(
+    _row(
         id="RS-01",
-        boundary=Boundary.RESOURCE,
         title="300 forks, beside a neighbour",
         severity=_HOST_DOS,
         attacks=_EXHAUSTION,
         breach="more tasks in the sandbox's group than its limit, or a neighbour that stands still",
         control=_UNLIMITED,
-        attempts=_guest(guest_rows.FORKS),
-        weak=guest_rows.FORKS.control,
+        **_tried(guest_rows.FORKS),
     ),
-    Trial(
+    _row(
         id="RS-02",
-        boundary=Boundary.RESOURCE,
         title="300 idle threads, and 8 in each of 90 processes, beside a neighbour",
         severity=_HOST_DOS,
         attacks=_EXHAUSTION,
         breach="more tasks in the sandbox's group than its limit, or a neighbour that stands still",
         control=_UNLIMITED,
-        attempts=_guest(guest_rows.THREADS),
-        weak=guest_rows.THREADS.control,
+        **_tried(guest_rows.THREADS),
     ),
-    Trial(
+    _row(
         id="RS-03",
-        boundary=Boundary.RESOURCE,
         title="memory touched beyond the limit, beside a neighbour",
         severity=_HOST_DOS,
         attacks=_EXHAUSTION,
         breach="a peak of the group's memory above its limit, or a neighbour that ends",
         control=_UNLIMITED,
-        attempts=_guest(guest_rows.MEMORY),
-        weak=guest_rows.MEMORY.control,
+        **_tried(guest_rows.MEMORY),
     ),
-    Trial(
+    _row(
         id="RS-04",
-        boundary=Boundary.RESOURCE,
         title="temporary files and shared memory filled",
         severity=_HOST_DOS,
         attacks=_EXHAUSTION,
         breach="more memory files of the sandbox on the host than both may hold",
         control=_UNSIZED,
-        attempts=_guest(guest_rows.TEMPORARY),
-        weak=guest_rows.TEMPORARY.control,
+        **_tried(guest_rows.TEMPORARY),
     ),
-    Trial(
+    _row(
         id="RS-06",
-        boundary=Boundary.RESOURCE,
         title="the workspace filled",
         severity=_HOST_DOS,
         attacks=_EXHAUSTION,
         breach="more memory files of the sandbox on the host than it may hold",
         control=_UNSIZED,
-        attempts=_guest(guest_rows.WORKSPACE),
-        weak=guest_rows.WORKSPACE.control,
+        **_tried(guest_rows.WORKSPACE),
     ),
-    Trial(
+    _row(
         id="RS-07",
-        boundary=Boundary.RESOURCE,
         title="20,000 empty files and 500 nested directories in the workspace",
         severity=_HOST_DOS,
         attacks=_EXHAUSTION,
         breach="files on the host, named or held open, by the hundred",
         control="the same program in a directory of the host's that is mounted into the sandbox (configuration form)",
-        attempts=_guest(guest_rows.INODES),
-        weak=guest_rows.INODES.control,
+        **_tried(guest_rows.INODES),
     ),
-    Trial(
+    _row(
         id="RS-09",
-        boundary=Boundary.RESOURCE,
         title="four processes spin, beside a neighbour",
         severity=Severity.PEER_DOS,
         attacks=_HIJACKING,
         breach="one and a half times the group's share of the processors, or a neighbour that stands still",
         control=_UNLIMITED,
-        attempts=_guest(guest_rows.CORES),
-        weak=guest_rows.CORES.control,
+        **_tried(guest_rows.CORES),
     ),
-    Trial(
+    _row(
         id="RS-10",
-        boundary=Boundary.RESOURCE,
         title="output without an end, read and unread",
         severity=_HOST_DOS,
         attacks=_FLOOD,
@@ -112,9 +101,8 @@ PROBES: Final = (
         control="the same against a daemon that keeps all output",
         **against(output.endless),
     ),
-    Trial(
+    _row(
         id="RS-11",
-        boundary=Boundary.RESOURCE,
         title="a line of 16 MiB, NULs, control characters, no UTF-8, and lines as logs have them",
         severity=Severity.INTEGRITY,
         attacks=("T1565.001",),
@@ -122,9 +110,8 @@ PROBES: Final = (
         control="the same against a daemon that logs what it reads as lines",
         **against(output.forged),
     ),
-    Trial(
+    _row(
         id="RS-12",
-        boundary=Boundary.RESOURCE,
         title=f"programs on terminals, {CALLS} of which are allowed",
         severity=_HOST_DOS,
         attacks=_FLOOD,
@@ -133,9 +120,8 @@ PROBES: Final = (
         alone=True,
         **against(flood.programs, behind="the front's cap"),
     ),
-    Trial(
+    _row(
         id="RS-13",
-        boundary=Boundary.RESOURCE,
         title="trees: 128 MiB out of a workspace of 8, 100,002 members in, and a size that is not true",
         severity=_HOST_DOS,
         attacks=_FLOOD,
@@ -143,9 +129,8 @@ PROBES: Final = (
         control="the same with a client and a daemon that count nothing",
         **against(archives.download, archives.upload),
     ),
-    Trial(
+    _row(
         id="RS-15",
-        boundary=Boundary.RESOURCE,
         title="a tree that ignores signals past its deadline, part of it in a session of its own",
         severity=_HOST_DOS,
         attacks=_HIJACKING,
@@ -153,9 +138,8 @@ PROBES: Final = (
         control="the same against a warden that sends no more than SIGTERM",
         **against(flood.deadline),
     ),
-    Trial(
+    _row(
         id="RS-16",
-        boundary=Boundary.RESOURCE,
         title="960 connections to the gateway, with CONNECT, half a TLS handshake and nothing",
         severity=Severity.PEER_DOS,
         attacks=("T1498",),
@@ -163,9 +147,8 @@ PROBES: Final = (
         control="the same against a daemon without the caps of packet rules and helper",
         **against(proxy.connections),
     ),
-    Trial(
+    _row(
         id="RS-17",
-        boundary=Boundary.RESOURCE,
         title="messages that are huge or deep, metadata, a map of a million keys",
         severity=_HOST_DOS,
         attacks=_FLOOD,
@@ -173,9 +156,8 @@ PROBES: Final = (
         control="the same against a daemon without its limits",
         **against(requests.messages),
     ),
-    Trial(
+    _row(
         id="RS-18",
-        boundary=Boundary.RESOURCE,
         title="a call that policy takes too long to judge",
         severity=Severity.ESCAPE,
         attacks=(*_FLOOD, "T1562"),
@@ -183,9 +165,8 @@ PROBES: Final = (
         control="the same against a daemon that takes no verdict for an allow",
         **against(requests.slow),
     ),
-    Trial(
+    _row(
         id="RS-19",
-        boundary=Boundary.RESOURCE,
         title="a call when the audit log's disk is full",
         severity=Severity.INTEGRITY,
         attacks=("T1562",),
@@ -193,9 +174,8 @@ PROBES: Final = (
         control="the same against a front that goes on without a record and a warden that asks for none",
         **against(full_disk.runs_unrecorded, behind="the front's own stop", weak=Kind.RECORDLESS),
     ),
-    Trial(
+    _row(
         id="RS-20",
-        boundary=Boundary.RESOURCE,
         title=f"sessions, {SESSIONS} of which are allowed, and sandboxes, {SANDBOXES} of which are",
         severity=_HOST_DOS,
         attacks=_FLOOD,
