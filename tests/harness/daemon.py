@@ -42,11 +42,7 @@ class Daemon(PrivateDaemon):
 
     def ledger(self):
         """The ledger's entries as text lines."""
-        return (self.state / "ledger.jsonl").read_text().splitlines()
-
-    def starts(self):
-        """How many programs were started so far."""
-        return sum('"kind":"start"' in line for line in self.ledger())
+        return [line.decode() for line in self.ledger_lines()]
 
     def guest_processes(self, sandbox):
         """Names of the processes in a sandbox, as its sentry tells them: of a runner that has a program without that

@@ -47,8 +47,7 @@ def daemon_before(world, directory, uplink, allowed=ALLOWED, more=lambda _: None
 
 def connections(daemon, *, sent=0, **fields):
     """Records of connections that have these fields, of a tuple one of its values, and have sent so much."""
-    lines = [line for path in sorted((daemon.state / "audit").glob("segment-*")) for line in path.open()]
-    records = [json.loads(line) for line in lines if '"kind":"connection"' in line]
+    records = [json.loads(line) for line in daemon.audit_lines() if b'"kind":"connection"' in line]
     wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
     return [
         one for one in records if one["sent"] >= sent and all(one[name] in values for name, values in wanted.items())

@@ -275,7 +275,7 @@ class _Stress:
 
     def _container(self, sandbox: str) -> str:
         """Its id on the host, which is another one where it was claimed from the pool."""
-        for line in reversed((self._daemon.state / "ledger.jsonl").read_bytes().splitlines()):
+        for line in reversed(self._daemon.ledger_lines()):
             if sandbox.encode() in line and b'"kind":"claim"' in line:
                 return str(msgspec.json.decode(line)["cell"])
         return sandbox

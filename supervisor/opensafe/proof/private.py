@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -214,6 +214,19 @@ class PrivateDaemon:
         except OSError:
             return self._last_words
 
+    def audit_lines(self) -> Iterator[bytes]:
+        """The whole lines of its audit log as they lie on the disk, whatever is in them."""
+        for segment in sorted(self.state.glob("audit/segment-*.jsonl")):
+            yield from _whole_lines(segment)
+
+    def ledger_lines(self) -> list[bytes]:
+        """Those of the warden's ledger."""
+        return _whole_lines(self.state / "ledger.jsonl")
+
+    def starts(self) -> int:
+        """How many programs the warden has started so far, by its ledger."""
+        return sum(b'"kind":"start"' in line for line in self.ledger_lines())
+
     def _await_ready(self, told: socket.socket, ended: int) -> None:
         while True:
             readable, _, _ = select.select([told.fileno(), ended], [], [], _START_S)
@@ -226,3 +239,8 @@ class PrivateDaemon:
 
     def _failed(self, why: str) -> DaemonFailedError:
         return DaemonFailedError("\n  | ".join([why, *self.log_tail()]))
+
+
+def _whole_lines(path: pathlib.Path) -> list[bytes]:
+    """Behind the last newline stands what is just being written; no other character ends a line."""
+    return path.read_bytes().split(b"\n")[:-1]

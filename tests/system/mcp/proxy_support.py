@@ -111,8 +111,7 @@ async def decisions(client, tool):
 
 def on_disk(daemon, tool):
     """The same of the whole log, also of what was before a restart."""
-    segments = sorted((daemon.state / "audit").glob("segment-*.jsonl"))
-    return _permits([json.loads(line) for path in segments for line in path.read_text().splitlines()], tool)
+    return _permits([json.loads(line) for line in daemon.audit_lines()], tool)
 
 
 def _permits(found, tool):

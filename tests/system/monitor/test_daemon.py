@@ -24,8 +24,7 @@ from tests.system.monitor.test_rules import EXECUTES, FATAL
 
 
 def decisions(daemon, purpose):
-    lines = [line for path in (daemon.state / "audit").glob("segment-*") for line in path.read_text().splitlines()]
-    return [record for record in map(json.loads, lines) if record.get("purpose") == purpose]
+    return [record for record in map(json.loads, daemon.audit_lines()) if record.get("purpose") == purpose]
 
 
 async def eventually(found):

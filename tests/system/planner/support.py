@@ -73,10 +73,7 @@ async def runs(daemon, sandbox, program):
 
 def audit(daemon):
     """All records of the daemon's log."""
-    lines = [
-        line for path in sorted(daemon.state.glob("audit/segment-*.jsonl")) for line in path.read_text().splitlines()
-    ]
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in daemon.audit_lines()]
 
 
 def executions(daemon, session_id):

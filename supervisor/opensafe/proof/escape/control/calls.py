@@ -56,7 +56,7 @@ async def _injected(yard: Yard, on: str = SHIPPED) -> Run:
             with contextlib.suppress(OpenSafeError):
                 await client.run_call(session, sandbox, f"call-{number}", tool, arguments)
         await _named(client, session, sandbox, word)
-    log = site.log()
+    log = b"\n".join(site.daemon.audit_lines())
     found = []
     if forged := site.records("decision", call_id=word):
         found.append(f"{len(forged)} forged decisions are records")

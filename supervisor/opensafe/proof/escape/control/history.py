@@ -48,8 +48,8 @@ class History:
 
     def _take(self, site: Site) -> None:
         self._beside = {name: (site.state / name).read_bytes() for name in _SIGNED}
-        self.ledger = _lines((site.state / _LEDGER).read_bytes())
-        self.log = _lines(site.log())
+        self.ledger = site.daemon.ledger_lines()
+        self.log = list(site.daemon.audit_lines())
         self.note = self._beside["audit/checkpoint"]
         pathlib.Path(self.key).write_bytes(self._beside["audit/key.pub"])
 
@@ -64,7 +64,3 @@ class History:
         for name, data in self._beside.items() if signed else ():
             (state / name).write_bytes(data)
         return str(state)
-
-
-def _lines(data: bytes) -> list[bytes]:
-    return data.split(b"\n")[:-1]

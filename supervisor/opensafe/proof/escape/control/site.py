@@ -5,7 +5,7 @@ import contextlib
 import json
 import pathlib
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final, Self
 
 from opensafe.client import Client
@@ -79,17 +79,14 @@ class Site:
         """A client of one."""
         return Client.connect(self.socket(principal))
 
-    def log(self) -> bytes:
-        """The audit log as it lies there."""
-        return b"".join(path.read_bytes() for path in sorted(self.state.glob("audit/segment-*.jsonl")))
-
     def records(self, kind: str = "", **fields: object) -> list[dict[str, Any]]:
         """Whole records of the log that have these fields."""
-        return [one for one in _records(self.log(), kind) if all(one.get(k) == v for k, v in fields.items())]
+        found = _records(self.daemon.audit_lines(), kind)
+        return [one for one in found if all(one.get(name) == value for name, value in fields.items())]
 
     def ledger(self, kind: str = "") -> list[dict[str, Any]]:
         """Entries of the ledger."""
-        return _records((self.state / "ledger.jsonl").read_bytes(), kind)
+        return _records(self.daemon.ledger_lines(), kind)
 
     def config(self, sandbox: str) -> dict[str, Any]:
         """The OCI configuration that a sandbox runs by."""
@@ -117,9 +114,9 @@ class Site:
         return "" if record["state"] == "activated" else str(record.get("reason") or record["state"])
 
 
-def _records(data: bytes, kind: str) -> list[dict[str, Any]]:
+def _records(lines: Iterable[bytes], kind: str) -> list[dict[str, Any]]:
     found = []
-    for line in data.split(b"\n"):
+    for line in lines:
         with contextlib.suppress(ValueError):
             record = json.loads(line)
             if isinstance(record, dict) and (not kind or record.get("kind") == kind):

@@ -85,12 +85,11 @@ def _judged_by_nobody(made: str) -> tuple[str, ...]:
 def _allowed(post: Post, box: Box) -> list[tuple[bytes, DecisionRecord]]:
     """The lines of the log by which calls of the session were allowed to run."""
     found = []
-    for segment in sorted(post.daemon.state.glob("audit/segment-*.jsonl")):
-        for line in segment.read_bytes().splitlines():
-            if b'"kind":"decision"' in line and box.session.encode() in line:
-                record = msgspec.json.decode(line, type=DecisionRecord)
-                if record.purpose == "call" and record.result.action is Action.ALLOW:
-                    found.append((line, record))
+    for line in post.daemon.audit_lines():
+        if b'"kind":"decision"' in line and box.session.encode() in line:
+            record = msgspec.json.decode(line, type=DecisionRecord)
+            if record.purpose == "call" and record.result.action is Action.ALLOW:
+                found.append((line, record))
     return found
 
 

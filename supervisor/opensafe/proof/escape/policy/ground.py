@@ -82,18 +82,12 @@ class Post:
 
     def records(self, session: str) -> list[dict[str, Any]]:
         """What stands of a session in the audit log, read from the disk."""
-        found = []
-        for segment in sorted(self.daemon.state.glob("audit/segment-*.jsonl")):
-            for line in segment.read_text().splitlines():
-                if session in line:
-                    record = json.loads(line)
-                    if record.get("session_id") == session:
-                        found.append(record)
-        return found
+        lines = (line for line in self.daemon.audit_lines() if session.encode() in line)
+        return [record for record in map(json.loads, lines) if record.get("session_id") == session]
 
     def ledger(self) -> list[dict[str, Any]]:
         """What the warden started, by its own record."""
-        return [json.loads(line) for line in (self.daemon.state / "ledger.jsonl").read_text().splitlines()]
+        return [json.loads(line) for line in self.daemon.ledger_lines()]
 
 
 class Box:

@@ -126,18 +126,9 @@ class Daemon(private.PrivateDaemon):
     def _hierarchies(self) -> Hierarchies:
         return Hierarchies.find((self.state / "instance").read_text())
 
-    def starts(self) -> int:
-        """Programs that the warden's ledger has."""
-        return sum(b'"kind":"start"' in line for line in (self.state / "ledger.jsonl").read_bytes().splitlines())
-
-    def lines(self) -> Iterator[bytes]:
-        """The audit log's lines, whatever they are."""
-        for path in sorted(self.state.glob("audit/segment-*.jsonl")):
-            yield from path.read_bytes().splitlines()
-
     def records(self, kind: str) -> Iterator[dict[str, Any]]:
         """Its records of a kind."""
-        for line in self.lines():
+        for line in self.audit_lines():
             if f'"kind":"{kind}"'.encode() in line:
                 yield msgspec.json.decode(line)
 

@@ -35,7 +35,7 @@ async def runs_unrecorded(_: Ground, kind: Kind) -> Run:
                 ran, why = said.stdout, f"{said.outcome.kind}, {said.outcome.detail}"
             except OpenSafeError as error:
                 why = error.message
-            recorded = any(f'"call_id":"full-{nonce}"'.encode() in line for line in daemon.lines())
+            recorded = any(f'"call_id":"full-{nonce}"'.encode() in line for line in daemon.audit_lines())
     return Run(
         began=nonce.encode() in before.stdout,
         finished=True,
