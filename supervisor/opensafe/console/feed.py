@@ -28,20 +28,23 @@ _REVIEWS_MAX: Final = 1000
 class Feed:
     """One principal's view. Made by `following`. `changed` counts up with everything that is new.
 
-    status: the last that the daemon told; None before it did. lost_since: monotonic, while the daemon is not there.
+    status: the last that the daemon told; None before it did. cpus: that sandboxes kept busy between the last two, for
+    principals that are told. lost_since: monotonic, while the daemon is not there.
     reviews: those that wait, oldest first, for a principal that may see them; None for one that may not.
-    unread: records that were none this console knows.
+    unread: records that were none this console knows. over: the console stops.
     """
 
     def __init__(self, principal: str, socket: pathlib.Path) -> None:
         self.principal, self.socket = principal, socket
         self.board = Board()
         self.status: DaemonStatus | None = None
+        self.cpus: float | None = None
         self.reviews: dict[str, Review] | None = {}
         self.lost_since: float | None = None
         self.why_lost = ""
         self.unread = 0
         self.changed = 0
+        self.over = False
         self._news = asyncio.Condition()
         self.client: Client
 
@@ -72,6 +75,11 @@ class Feed:
         async with self._news:
             self._news.notify_all()
 
+    async def end(self) -> None:
+        """Nothing more will be shown: whoever waits for news is to go."""
+        self.over = True
+        await self.tell()
+
     async def _records(self) -> None:
         start = self.board.next
         records = self.client.tail_audit(0 if start else _BACK, follow=True, from_index=start or None)
@@ -100,8 +108,13 @@ class Feed:
             await asyncio.Event().wait()  # a principal's roles don't change while the daemon runs
 
     async def _status(self) -> None:
+        before: tuple[float, int] | None = None
         while True:
             self.status = await self.client.status()
+            now, used = time.monotonic(), self.status.sandbox_cpu_ns
+            if used is not None:
+                self.cpus = max(0, used - before[1]) / 1e9 / (now - before[0]) if before else None
+                before = (now, used)
             self.lost_since = None
             await self.tell()
             await asyncio.sleep(_STATUS_S)  # there is no event for load

@@ -8,7 +8,7 @@ import pathlib
 import signal
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -72,13 +72,13 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
                 ws="none",
                 lifespan="on",
                 limit_concurrency=CONNECTIONS_MAX,
-                timeout_graceful_shutdown=1,
+                timeout_graceful_shutdown=3,
             )
 
             def links() -> None:
                 ready({name: f"{base}/sign-in?token={doors.link(name)}" for name in wish.seats})
 
-            server = _Server(config)
+            server = _Server(config, feeds.values())
             with _on({signal.SIGHUP: links, signal.SIGTERM: server.leave, signal.SIGINT: server.leave}):
                 if wish.header:
                     ready({})
@@ -88,7 +88,20 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
 
 
 class _Server(uvicorn.Server):
-    """One whose owner takes the signals: uvicorn's own handlers send SIGTERM again at the end, past all cleaning up."""
+    """One whose owner takes the signals: uvicorn's own handlers send SIGTERM again at the end, past all cleaning up.
+
+    feeds: what open streams wait for; they are ended first.
+    """
+
+    def __init__(self, config: uvicorn.Config, feeds: Collection[Feed]) -> None:
+        super().__init__(config)
+        self._feeds = feeds
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then the rest."""
+        for feed in self._feeds:
+            await feed.end()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ Regions = Callable[[], Mapping[str, str]]
 
 
 def events(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> StreamingResponse:
-    """The stream of a screen, until the browser goes or the session is over, which it is told (`ended`)."""
+    """The stream of a screen, until the browser goes, the feed ends, or the session is over (an event `ended`)."""
     return StreamingResponse(_told(feed, regions, lasts), media_type="text/event-stream")
 
 
@@ -31,6 +31,8 @@ async def _told(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> Asyn
     seen = -1
     while lasts():
         seen = await feed.news(seen, BEAT_S)
+        if feed.over:  # the browser asks again, and whoever is there then answers
+            return
         for name, fragment in regions().items():
             known = hash(fragment)
             if sent.get(name) != known:

@@ -25,7 +25,7 @@ from opensafe.client import CallResult, Client
 from opensafe.errors import Denied, OpenSafeError, RequestError, SandboxError, Unavailable
 from opensafe.model.decision import Action
 from opensafe.model.outcome import NEVER_EXECUTED
-from opensafe.proof.escape import ground
+from opensafe.proof.escape.bundles import patient
 from opensafe.proof.private import DaemonFailedError, PrivateDaemon
 from opensafe.warden.sandbox.layout import Layout
 from opensafe.warden.sandbox.limits import Hierarchies
@@ -86,7 +86,7 @@ class Gated:
         egress = f'[egress]\nenabled = true\nlinks = "{nets}.0.0/20"\nuplink = "{uplink}"\n'
         egress += f'synthetic = "{nets}.128.0/22"\nresolvers = ["{uplink[1]}"]\n'
         with tempfile.TemporaryDirectory(prefix="opensafe-campaign-", dir=TEMPORARY) as path:
-            bundles = await asyncio.to_thread(ground.patient, pathlib.Path(path), _plenty)
+            bundles = await asyncio.to_thread(patient, pathlib.Path(path), _plenty)
             roles = {_PRINCIPAL: (_ROLE,)}
             daemon = PrivateDaemon("campaign", roles, bundle=bundles.place, key=bundles.public, more=egress)
             if notes is not None:
