@@ -54,7 +54,7 @@ install -d -m 0755 "$target/libexec/guest/trust"
 install -m 0644 build/keys/policy.pub "$target/share/policy.pub"
 install -m 0644 build/policy.bundle.tar.gz "$target/share/.policy.bundle.new"
 mv "$target/share/.policy.bundle.new" "$target/share/policy.bundle.tar.gz"
-install -m 0644 docs/install.md docs/runbooks.md docs/redteam.md "$target/share/doc/"
+install -m 0644 docs/install.md docs/runbooks.md docs/redteam.md docs/console.md "$target/share/doc/"
 rm -rf "$target/share/policies" # rules and data of `opensafe redteam run`; the daemon reads the bundle
 cp -r policies "$target/share/policies"
 chmod -R u=rwX,go=rX "$target/share/policies"
@@ -67,7 +67,7 @@ sed "s#/opt/opensafe#$PREFIX#g" deploy/prometheus/opensafe.rules.yml >"$target/s
 
 say "unit $unit, account $sysusers"
 mkdir -p "$(dirname "$unit")" "$(dirname "$sysusers")" "$(dirname "$config")"
-for name in opensafe.service opensafe-redteam.service opensafe-redteam.timer; do
+for name in opensafe.service opensafe-console.service opensafe-redteam.service opensafe-redteam.timer; do
     sed "s#/opt/opensafe#$PREFIX#g" "deploy/systemd/$name" >"$(dirname "$unit")/$name"
 done
 install -m 0644 deploy/systemd/opensafe.sysusers.conf "$sysusers"

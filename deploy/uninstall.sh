@@ -8,12 +8,14 @@ cd "$(dirname -- "$0")/.."
 
 if [ -z "$DESTDIR" ] && [ -d /run/systemd/system ]; then
     # Each by itself: one that is not there would keep the others from being stopped. The timer first.
-    for name in opensafe-redteam.timer opensafe-redteam.service opensafe.service; do
+    for name in opensafe-redteam.timer opensafe-redteam.service opensafe-console.service opensafe.service; do
         systemctl disable --now "$name" 2>/dev/null || true
     done
 fi
 rm -f "$unit" "$sysusers" "$config.example"
-rm -f "$(dirname "$unit")/opensafe-redteam.service" "$(dirname "$unit")/opensafe-redteam.timer"
+for name in opensafe-console.service opensafe-redteam.service opensafe-redteam.timer; do
+    rm -f "$(dirname "$unit")/$name"
+done
 for name in venv venv.new venv.old images libexec share; do
     rm -rf "${target:?}/$name"
 done
@@ -21,4 +23,4 @@ rm -f "$target/bin/opensafe" "$target/bin/opa" "$target/bin/runsc"
 rmdir "$target/bin" "$target" 2>/dev/null || true
 
 echo "uninstall: removed $target and the units in $(dirname "$unit")"
-echo "uninstall: kept $config, /var/lib/opensafe, /var/lib/opensafe-redteam and the user opensafe"
+echo "uninstall: kept $config, /var/lib/opensafe, /var/lib/opensafe-redteam, /var/lib/opensafe-console and the users"

@@ -51,7 +51,8 @@ def test_the_console_is_installed_with_what_it_serves(destination, name):
     "name",
     ["bin/opa", "bin/runsc", "libexec/launch", "libexec/guest/init", "libexec/proof/sweep", "images/base/manifest.json",
      "share/policy.bundle.tar.gz", "share/doc/runbooks.md", "share/grafana/opensafe.json",
-     "share/policies/cases/MANIFEST.sha256", "share/policies/scenarios/budget.jsonl"],
+     "share/policies/cases/MANIFEST.sha256", "share/policies/scenarios/budget.jsonl", "share/doc/console.md",
+     "share/demo/README.md"],
 )  # fmt: skip
 def test_everything_the_daemon_reads_is_under_the_prefix(destination, name):
     assert (destination / PREFIX.lstrip("/") / name).is_file()
@@ -108,7 +109,7 @@ for unit; do case $unit in opensafe*) echo "$unit" >>{tmp_path}/stopped ;; esac;
         ["unshare", "--mount", "sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert removed.returncode == 0, removed.stderr
-    units = ["opensafe-redteam.timer", "opensafe-redteam.service", "opensafe.service"]
+    units = ["opensafe-redteam.timer", "opensafe-redteam.service", "opensafe-console.service", "opensafe.service"]
     assert (tmp_path / "stopped").read_text().split() == [unit for unit in units if unit != absent]
     (kept,) = [line for line in removed.stdout.splitlines() if "kept" in line]
     assert "/var/lib/opensafe-redteam" in kept.replace(",", "").split()

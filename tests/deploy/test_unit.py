@@ -11,11 +11,14 @@ from opensafe import config
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "deploy" / "systemd" / "opensafe.service"
 NIGHTLY = ROOT / "deploy" / "systemd" / "opensafe-redteam.service"
+CONSOLE = ROOT / "deploy" / "systemd" / "opensafe-console.service"
 TIMER = NIGHTLY.with_suffix(".timer")
 SYSUSERS = ROOT / "deploy" / "systemd" / "opensafe.sysusers.conf"
 
 # Out of 100, as `systemd-analyze security` counts. What is left is root, namespaces, cgroups and the network.
 EXPOSURE = 54
+#: What is left is the network, which is loopback's.
+CONSOLE_EXPOSURE = 14
 
 
 def _analyze(*arguments):
@@ -71,6 +74,18 @@ def test_the_nightly_evaluation_is_as_confined_as_the_daemon():
 
     assert taken(NIGHTLY) - taken(UNIT) == {"ReadWritePaths=/run /var/lib"}
     assert taken(UNIT) <= taken(NIGHTLY)
+
+
+def test_the_console_is_valid_and_has_next_to_nothing(tmp_path):
+    unit = tmp_path / CONSOLE.name
+    unit.write_text(CONSOLE.read_text().replace("/opt/opensafe/bin/opensafe", "/bin/true"))
+    verified = _analyze("verify", "--man=no", str(unit))
+    assert (verified.returncode, verified.stderr) == (0, "")
+    analyzed = _analyze("security", "--offline=true", f"--threshold={CONSOLE_EXPOSURE}", str(CONSOLE))
+    assert analyzed.returncode == 0, analyzed.stdout
+    settings = dict(line.split("=", 1) for line in CONSOLE.read_text().splitlines() if "=" in line and line[0] != "#")
+    assert settings["CapabilityBoundingSet"] == ""
+    assert settings["User"] in SYSUSERS.read_text()
 
 
 def test_the_accounts_are_those_that_the_daemon_drops_to(tmp_path):
