@@ -61,6 +61,8 @@ def feed(request: Request) -> Feed:
 
 def lasts(request: Request) -> Callable[[], bool]:
     """Whether the session of whoever asks is not over."""
+    if person(request).vouched:
+        return lambda: True
     cookie = request.cookies.get(COOKIE, "")
     return lambda: of(request).doors.live(cookie)
 
@@ -68,7 +70,7 @@ def lasts(request: Request) -> Callable[[], bool]:
 async def form(request: Request) -> dict[str, str]:
     """A form's fields; the last counts where a name comes twice. Raises HTTPException without its CSRF token."""
     fields = dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True, max_num_fields=64))
-    confirm(request, fields.get("csrf", ""))
+    confirm(request, fields.get("csrf", "") or request.headers.get("x-csrf-token", ""))
     return fields
 
 
@@ -85,16 +87,10 @@ def signed_in(handler: Handler) -> Handler:
 
     async def handle(request: Request) -> Response:
         console = of(request)
+        if console.header:
+            request.state.person = _vouched(request)
+            return await handler(request)
         found = console.doors.find(request.cookies.get(COOKIE, ""))
-        user = request.headers.get(console.header, "") if console.header else ""
-        if console.header and (found is None or found.name != user):
-            begun = console.doors.vouched(user) if user else None
-            if begun is None:
-                raise HTTPException(403, f"no principal of this console is for the user {user!r}")
-            cookie, request.state.person = begun
-            response = await handler(request)
-            set_cookie(console, response, COOKIE, cookie)
-            return response
         if found is None:
             if request.headers.get("hx-request"):
                 return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})
@@ -103,6 +99,15 @@ def signed_in(handler: Handler) -> Handler:
         return await handler(request)
 
     return handle
+
+
+def _vouched(request: Request) -> Person:
+    """Whom the proxy names, exactly once. Raises HTTPException."""
+    users = request.headers.getlist(of(request).header)
+    found = of(request).doors.vouched(users[0]) if len(users) == 1 else None
+    if found is None:
+        raise HTTPException(403, f"no principal of this console is for {users!r}")
+    return found
 
 
 def set_cookie(console: Console, response: Response, name: str, value: str, *, script: bool = False) -> None:
@@ -122,6 +127,7 @@ def build(console: Console, names: frozenset[str], routes: list[Route], assets: 
         },
         lifespan=_nothing,
     )
+    app.router.redirect_slashes = False
     app.state.console = console
     return app
 

@@ -5,6 +5,7 @@ read is not waited for: the next state goes out when there is room.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
@@ -15,6 +16,8 @@ from .feed import Feed
 #: At most one state in so many seconds; and one after so many whatever happens, since ages are shown.
 TICK_S: Final = 0.1
 BEAT_S: Final = 1.0
+#: A stream ends after so long, and the browser asks again: who it is for is looked at anew.
+LIFE_S: Final = 600.0
 
 #: Draws the screen's regions, by the name of their event.
 Regions = Callable[[], Mapping[str, str]]
@@ -28,10 +31,10 @@ def events(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> Streaming
 async def _told(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> AsyncIterator[str]:
     sent: dict[str, int] = {}
     yield "retry: 500\n\n"
-    seen = -1
+    seen, begun = -1, time.monotonic()
     while lasts():
         seen = await feed.news(seen, BEAT_S)
-        if feed.over:  # the browser asks again, and whoever is there then answers
+        if feed.over or time.monotonic() - begun > LIFE_S:
             return
         for name, fragment in regions().items():
             known = hash(fragment)

@@ -92,8 +92,10 @@ def test_signing_out_ends_one_session_and_leaves_another(doors):
 
 def test_a_proxys_user_is_the_principal_it_is_mapped_to_or_its_own_name(doors):
     mapped, own = doors.vouched("a@site.test"), doors.vouched("bob")
-    assert (mapped[1].principal, mapped[1].name) == ("alice", "a@site.test")
-    assert own[1].principal == "bob"
+    assert (mapped.principal, mapped.name, mapped.vouched) == ("alice", "a@site.test", True)
+    assert own.principal == "bob"
+    assert mapped.csrf != own.csrf
+    assert mapped == doors.vouched("a@site.test")
     assert doors.vouched("mallory") is None
     assert doors.vouched("") is None
 
