@@ -59,7 +59,7 @@ async def test_what_agents_write_is_text(console, agent, session, sandbox, text)
     await expect(page.locator("#trace tr", has_text="the next one").first).to_be_visible()
     await expect(page).to_have_title("Live · OpenSafe")
     await expect(page.locator("#ended")).to_be_hidden()
-    assert await page.locator("#trace tr").nth(2).locator("td").count() == 7
+    assert await page.locator("#trace tr").nth(2).locator("td").count() == 8
     shown = await page.locator("#trace").inner_text()
     assert not any(char in shown for char in "\x1b\u202e\u2028")
 
@@ -85,8 +85,9 @@ async def test_another_principals_calls_are_not_shown(console, agent, session, d
         assert "not-for" not in await page.content()
         assert "nor-this" not in await page.content()
         auditor = await console.page("/")
-        await auditor.goto(f"{console.address}/?session={foreign}")
+        await auditor.locator("#trace .chips a", has_text="foreign").click()
         await expect(auditor.locator("#trace")).to_contain_text("nor-this")
+        await expect(auditor.locator("#trace")).not_to_contain_text("the-last")
         await other.close_session(foreign)
 
 

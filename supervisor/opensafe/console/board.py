@@ -5,7 +5,7 @@ Times are the records' own, in microseconds since the epoch; the last minutes ar
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -82,8 +82,8 @@ class Board:
     def __init__(self) -> None:
         self.next = 0
         self.sessions: OrderedDict[str, Session] = OrderedDict()
+        self.calls: deque[Call] = deque(maxlen=CALLS_MAX)
         self.violations: deque[Call] = deque(maxlen=VIOLATIONS_MAX)
-        self.refused_connections: deque[dict[str, Any]] = deque(maxlen=VIOLATIONS_MAX)
         self.sandboxes: OrderedDict[str, str] = OrderedDict()
         self._rules: OrderedDict[str, tuple[str, dict[int, int]]] = OrderedDict()
         self._runs: dict[int, int] = {}
@@ -122,9 +122,9 @@ class Board:
         second = now_us // 10**6
         return sum(self._runs.get(second - back, 0) for back in range(1, 11)) / 10
 
-    def latest(self) -> Session | None:
-        """The session in which something happened last."""
-        return max(self.sessions.values(), key=lambda one: one.last_us, default=None)
+    def active(self, count: int) -> list[Session]:
+        """The sessions in which something happened last, the latest first; closed ones behind the others."""
+        return sorted(self.sessions.values(), key=lambda one: (one.closed, -one.last_us))[:count]
 
     def _decided(self, index: int, record: DecisionRecord) -> None:
         decision = record.result
@@ -152,6 +152,7 @@ class Board:
             review_id=record.review_id,
         )
         session.calls.append(call)
+        self.calls.append(call)
         session.counts[decision.action] = session.counts.get(decision.action, 0) + 1
         if decision.action is Action.BLOCK:
             self.violations.append(call)

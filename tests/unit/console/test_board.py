@@ -114,12 +114,14 @@ def test_runs_a_second_are_those_of_calls_that_ran():
     assert board.runs_per_s(TIME_US + 60 * 10**6) == 0
 
 
-def test_the_latest_session_is_where_something_happened_last():
+def test_active_sessions_are_those_where_something_happened_last():
     board = fold(
         decision(session_id="one", time_us=1), decision(session_id="two", time_us=2), outcome(session="one", time_us=3)
     )
-    assert board.latest().id == "one"
-    assert fold().latest() is None
+    assert [session.id for session in board.active(5)] == ["one", "two"]
+    assert [session.id for session in board.active(1)] == ["one"]
+    board.take(3, SessionRecord(time_us=4, session_id="one", principal="agent", state="closed"))
+    assert [session.id for session in board.active(5)] == ["two", "one"]
 
 
 def test_sandboxes_come_and_go():
@@ -139,7 +141,7 @@ def test_nothing_grows_without_bound():
         board.take(10_000 + number, decision(session_id="busy", time_us=TIME_US))
     assert len(board.sessions) == SESSIONS_MAX
     assert len(board.violations) == VIOLATIONS_MAX
-    assert len(board.sessions["busy"].calls) == CALLS_MAX
+    assert len(board.sessions["busy"].calls) == len(board.calls) == CALLS_MAX
     assert len(board.rules(TIME_US + 3 * SESSIONS_MAX * 10**6)) <= RULES_MAX
     assert board.violations[-1].session_id == f"ses-{3 * SESSIONS_MAX - 1}"
 

@@ -12,7 +12,7 @@
     const at = all.findIndex((item) => item.classList.contains("here"));
     const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + by))];
     all.forEach((item) => item.classList.toggle("here", item === next));
-    const target = next.matches("a, button") ? next : next.querySelector("a, button, input");
+    const target = next.matches("a, button") ? next : (next.querySelector("[data-main]") ?? next.querySelector("a, button, input"));
     (target ?? next).focus();
     next.scrollIntoView({ block: "nearest" });
   }

@@ -1,4 +1,4 @@
-"""The screen Live: the last violation, rules of the last five minutes, the runtime, and the calls of one session."""
+"""The screen Live: the last violation, rules of the last five minutes, the runtime, calls of one session or all."""
 
 import time
 from collections.abc import Mapping
@@ -14,9 +14,10 @@ from opensafe.console.page import Pages
 from opensafe.console.stream import events
 
 REGIONS = ("banner", "rules", "runtime", "trace")
-#: Calls of a session that the screen shows, the newest first.
+#: Calls that the screen shows, the newest first.
 SHOWN = 40
 _RULES_SHOWN = 20
+_SESSIONS_SHOWN = 8
 
 
 def routes() -> list[Route]:
@@ -28,7 +29,7 @@ async def show(request: Request) -> Response:
     """The whole screen."""
     wanted = request.query_params.get("session", "")
     values = _values(feed(request), wanted)
-    return of(request).pages.answer(request, "live.html", wanted=wanted, **values)
+    return of(request).pages.answer(request, "live.html", **values)
 
 
 async def follow(request: Request) -> Response:
@@ -48,15 +49,18 @@ def _regions(pages: Pages, language: str, values: Mapping[str, object]) -> Mappi
 
 
 def _values(source: Feed, wanted: str) -> dict[str, Any]:
-    """wanted: the session to show; "" for the one in which something happened last."""
+    """wanted: the session to show; "" for all."""
     board, now_us = source.board, time.time_ns() // 1000
-    session = board.sessions.get(wanted) if wanted else board.latest()
+    session = board.sessions.get(wanted)
+    calls = session.calls if session else () if wanted else board.calls
     return {
         "feed": source,
         "board": board,
         "violation": board.violations[-1] if board.violations else None,
         "rules": board.rules(now_us)[:_RULES_SHOWN],
         "runs": board.runs_per_s(now_us),
+        "wanted": wanted,
         "session": session,
-        "calls": list(session.calls)[-SHOWN:][::-1] if session else [],
+        "active": board.active(_SESSIONS_SHOWN),
+        "calls": list(calls)[-SHOWN:][::-1],
     }
