@@ -27,7 +27,7 @@ from .signed import Finding, Signed
 _T = TypeVar("_T")
 
 LEDGER: Final = "ledger.jsonl"
-_AS_ROOT: Final = "Verify as root."
+_AS_ROOT: Final = "Verify as root, or as the user of the service."
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The warden's own record of what it started, and on which decision: a hash chain that root alone can read.
+"""The warden's own record of what it started, and on which decision: a hash chain that root alone can write.
 
 It is held against the audit log: an execution without a decision, or a decision used twice, shows. An entry is
 on disk before what it records begins. Concurrent entries share one fdatasync.
@@ -41,8 +41,8 @@ class Entry(msgspec.Struct, frozen=True):
 class Ledger:
     """An open ledger. `used` are the leaves of all decisions that were spent."""
 
-    def __init__(self, path: pathlib.Path) -> None:
-        """Open, verify and continue. Raises AuditError when the chain is broken."""
+    def __init__(self, path: pathlib.Path, group: int | None = None) -> None:
+        """Open, verify and continue. group: may read it. Raises AuditError when the chain is broken."""
         self.used: set[bytes] = set()
         #: Of an earlier run: the last entries of what was to be started that have no end on record.
         self.unended: tuple[Entry, ...] = ()
@@ -50,7 +50,9 @@ class Ledger:
         self._broken = False
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            os.fchmod(self._file, 0o600)
+            if group is not None:
+                os.fchown(self._file, 0, group)
+            os.fchmod(self._file, 0o600 if group is None else 0o640)
             self._size = self._recover()
         except (OSError, ChainBrokenError) as error:
             raise AuditError(f"the ledger can't be used: {error}", value=path) from error

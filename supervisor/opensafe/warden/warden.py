@@ -265,7 +265,7 @@ class Warden:
 
         self._segments = Segments(layout.state / "audit", account.pw_gid, config.audit.segment_bytes)
         stack.callback(self._segments.close)
-        self._ledger = Ledger(layout.state / "ledger.jsonl")
+        self._ledger = Ledger(layout.state / "ledger.jsonl", account.pw_gid)
         stack.callback(self._ledger.close)
         self._checkpoints = Checkpoints(
             layout.state, account.pw_gid, instance, self._segments, self._ledger, config.audit

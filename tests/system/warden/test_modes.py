@@ -18,7 +18,7 @@ STATE = {
     r"checkpoint\.key": 0o600,
     r"frontier\.json": 0o600,
     r"instance": 0o600,
-    r"ledger\.jsonl": 0o600,
+    r"ledger\.jsonl": 0o640,
     r"warden\.db(-wal|-shm)?": 0o600,
 }
 
