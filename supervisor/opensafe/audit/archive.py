@@ -57,8 +57,9 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 class Writer:
     """Packs members into `output`, which is complete when the context ends without error, and else not there."""
 
-    def __init__(self, output: pathlib.Path) -> None:
+    def __init__(self, output: pathlib.Path, most_bytes: int | None = None) -> None:
         self._output = output
+        self._most_bytes = MAX_BYTES if most_bytes is None else most_bytes
         self._fresh = output.with_name(f".{output.name}.new")
         self._stack = contextlib.ExitStack()
         self._size = 0
@@ -83,11 +84,11 @@ class Writer:
     def add(self, member: Member) -> None:
         """Pack one. Raises AuditError beyond the cap, OSError."""
         self._size += member.size
-        if self._size > MAX_BYTES:
+        if self._size > self._most_bytes:
             raise AuditError(
                 "the evidence is larger than a bundle may be",
                 value=self._size,
-                limit=f"{MAX_BYTES} bytes",
+                limit=f"{self._most_bytes} bytes",
                 remedy="Export one session or call, or keep a copy of the state directory.",
             )
         entry = tarfile.TarInfo(member.name)

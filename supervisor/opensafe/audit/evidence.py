@@ -90,8 +90,18 @@ class _Seen:
             self.traces.add(record.trace_id)
 
 
-def write(state: pathlib.Path, scope: Scope, output: pathlib.Path, sources: Sources, version: str) -> Manifest:
-    """Write the bundle of `state`. Raises AuditError: not signed, not intact, too large, not readable."""
+def write(
+    state: pathlib.Path,
+    scope: Scope,
+    output: pathlib.Path,
+    sources: Sources,
+    version: str,
+    *,
+    most_bytes: int | None = None,
+) -> Manifest:
+    """Write the bundle of `state`; most_bytes: unpacked. Raises AuditError: not signed, not intact, too large, not
+    readable.
+    """
     checkpoint = state / "audit" / "checkpoint"
     note = read_note(checkpoint)  # before log and ledger are read: they only grow
     try:
@@ -110,7 +120,7 @@ def write(state: pathlib.Path, scope: Scope, output: pathlib.Path, sources: Sour
             members += [_whole("audit/checkpoint", staging / "checkpoint"), *_beside(state)]
             members += _further(staging, sources, seen)
             missing = tuple(sorted(one for one in seen.bundles if not sources.bundle(one).exists()))
-            with Writer(output) as writer:
+            with Writer(output, most_bytes) as writer:
                 for member in sorted(members, key=lambda one: one.name):
                     writer.add(member)
                 manifest = Manifest(
@@ -131,7 +141,7 @@ def write(state: pathlib.Path, scope: Scope, output: pathlib.Path, sources: Sour
             raise AuditError(f"the log is not intact: {error}", remedy="Run `opensafe audit verify`.") from error
         except OSError as error:
             raise AuditError(
-                f"the evidence can't be written: {error}", remedy="Write it as root: the ledger is root's alone."
+                f"the evidence can't be written: {error}", remedy="Write it as root, where there is room."
             ) from error
     return manifest
 

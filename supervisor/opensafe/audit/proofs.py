@@ -57,7 +57,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 def prove_record(state: pathlib.Path, index: int, note: bytes | None = None) -> Inclusion:
     """Prove that a record stands in the log of a checkpoint, by default the last one. Raises AuditError."""
-    note, made = _checkpoint(state, note)
+    note, made = checkpoint_of(state, note)
     if not 0 <= index < made.size:
         raise AuditError("the record is not covered by the checkpoint", value=index, limit=f"{made.size} records")
     lines: list[bytes] = []
@@ -68,8 +68,8 @@ def prove_record(state: pathlib.Path, index: int, note: bytes | None = None) -> 
 
 def prove_growth(state: pathlib.Path, older: bytes, newer: bytes | None = None) -> Consistency:
     """Prove that the log of a checkpoint, by default the last one, begins with that of an older. Raises AuditError."""
-    newer, made = _checkpoint(state, newer)
-    _, before = _checkpoint(state, older)
+    newer, made = checkpoint_of(state, newer)
+    _, before = checkpoint_of(state, older)
     if not 0 < before.size <= made.size:
         raise AuditError("the older checkpoint is not of fewer records", value=before.size, limit=made.size)
     leaves = _leaves(state, made)
@@ -117,7 +117,8 @@ def check(proof: Proof, key: VerifierKey) -> Checked:
         raise AuditError(f"the proof does not hold: {error}") from error
 
 
-def _checkpoint(state: pathlib.Path, note: bytes | None) -> tuple[bytes, Checkpoint]:
+def checkpoint_of(state: pathlib.Path, note: bytes | None = None) -> tuple[bytes, Checkpoint]:
+    """A note, by default the one beside the log, and what it claims. Raises AuditError."""
     if note is None:
         note = read_note(state / "audit" / "checkpoint")
     try:
