@@ -41,11 +41,13 @@ from opensafe._proto.v1 import (
 from opensafe.audit.log import AuditLog
 from opensafe.audit.shipping import Shipping
 from opensafe.control.activation import Activations
+from opensafe.control.audits import Audits
 from opensafe.control.bans import Bans
 from opensafe.control.explanations import Explanations
 from opensafe.control.judge import Judge
 from opensafe.control.lookup import Lookup
 from opensafe.control.permits import Permits
+from opensafe.control.proofs import Proofs
 from opensafe.control.reviews import Reviews
 from opensafe.control.sandbox_list import SandboxList
 from opensafe.control.sandboxes import Sandboxes
@@ -104,6 +106,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     permits: Permits
     explanations: Explanations
     lookup: Lookup
+    proofs: Proofs
+    audits: Audits
     shadow: Shadow
     activations: Activations
     shipping: Shipping
@@ -210,7 +214,9 @@ def _add_services(
     )
     review_pb2_grpc.add_ReviewServiceServicer_to_server(ReviewService(desk, services.reviews, principal), server)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(desk, services.bans, principal), server)
-    audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(services.lookup, principal), server)
+    audit_pb2_grpc.add_AuditServiceServicer_to_server(
+        AuditService(services.lookup, services.proofs, services.audits, principal), server
+    )
     egress_pb2_grpc.add_EgressServiceServicer_to_server(EgressService(services.traffic, principal), server)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
 

@@ -58,8 +58,10 @@ from ._sync_run import Pty, Run
 from ._sync_sandbox import Sandbox, Session
 from ._trace import trace_context
 from ._types import (
+    AuditFinding,
     AuditPage,
     AuditRecord,
+    AuditReport,
     Ban,
     BanEffect,
     BundleRefusal,
@@ -89,8 +91,10 @@ __all__ = [
     "AsyncSandboxFiles",
     "AsyncSession",
     "AttachOptions",
+    "AuditFinding",
     "AuditPage",
     "AuditRecord",
+    "AuditReport",
     "Ban",
     "BanEffect",
     "BundleRefusal",

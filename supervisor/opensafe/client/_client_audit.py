@@ -10,7 +10,7 @@ from opensafe.model.decision import Action
 
 from ._connection import Connection
 from ._failures import stream
-from ._types import AuditPage, AuditRecord
+from ._types import AuditFinding, AuditPage, AuditRecord, AuditReport
 
 _ACTIONS: Final = {
     None: common_pb2.ACTION_UNSPECIFIED,
@@ -81,6 +81,49 @@ class AuditMethods(Connection):
             )
         )
         return AuditPage(records=tuple(map(_record, answer.records)), next_before=answer.next_before)
+
+    async def prove_record(self, index: int) -> bytes:
+        """A proof that the record stands in the log that was signed last, as JSON: `opensafe audit verify --proof` and
+        the public key check it. Raises NotFound, Conflict where it is not signed yet.
+        """
+        return (await self._ask(self._audit.Prove(audit_pb2.ProveRequest(index=index)))).proof_json
+
+    async def verify_audit(self) -> AuditReport:
+        """Log and ledger, verified as `opensafe audit verify` does, which takes a while. Needs the role auditor.
+
+        Raises NotPermitted, Conflict where somebody else verifies or exports, AuditError.
+        """
+        answer = await self._ask(self._audit.Verify(audit_pb2.VerifyRequest()))
+        return AuditReport(
+            ok=answer.ok,
+            records=answer.records,
+            ledger_entries=answer.ledger_entries,
+            head=answer.head,
+            bytes=answer.bytes,
+            decisions=answer.decisions,
+            executions=answer.executions,
+            key=answer.key,
+            checkpoints=answer.checkpoints,
+            signed=answer.signed,
+            findings=tuple(
+                AuditFinding(kind=one.kind, where=one.where, index=one.index, message=one.message)
+                for one in answer.findings
+            ),
+            findings_total=answer.findings_total,
+        )
+
+    async def export_evidence(
+        self, *, session_id: str = "", call_id: str = "", since_us: int = 0
+    ) -> AsyncIterator[bytes]:
+        """An evidence bundle (.tar.gz) in pieces: `opensafe audit verify --evidence` checks it. Needs the role auditor.
+
+        since_us: microseconds since the epoch. It is whole when the iteration ends. Raises NotPermitted, Conflict where
+        somebody else verifies or exports, AuditError where nothing signed is of that, or it is too large.
+        """
+        request = audit_pb2.ExportRequest(session_id=session_id, call_id=call_id, since_us=since_us)
+        with stream(self._audit.Export(request), self._path) as messages:
+            async for message in messages:
+                yield message.content
 
 
 def _record(message: audit_pb2.TailResponse) -> AuditRecord:

@@ -312,3 +312,33 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[AuditRecord, ...]
     next_before: int
+
+
+class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that should not be. where: audit, ledger or checkpoint; index: of the record, entry or checkpoint."""
+
+    kind: str
+    where: str
+    index: int
+    message: str
+
+
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was verified. head: leaf hash of the last record; bytes: of log and ledger together.
+
+    key: that checkpoints had to be signed by, "" where there was none. checkpoints: how many the log was found as.
+    signed: how many records the largest of them covers. findings: the first 1000 of findings_total.
+    """
+
+    ok: bool
+    records: int
+    ledger_entries: int
+    head: str
+    bytes: int
+    decisions: int
+    executions: int
+    key: str
+    checkpoints: int
+    signed: int
+    findings: tuple[AuditFinding, ...]
+    findings_total: int

@@ -17,7 +17,7 @@ import msgspec
 from opensafe.audit import search
 from opensafe.audit.log import AuditLog
 from opensafe.audit.past import Entry, ahead
-from opensafe.errors import InvalidArgument
+from opensafe.errors import InvalidArgument, NotFound
 from opensafe.model.calls import Principal
 from opensafe.state.store import Store
 
@@ -84,7 +84,7 @@ class Lookup:
         index = max(index, end - BACK_MAX)
         while index < (self._log.remembered if follow else end):
             bound = self._log.durable if follow else end
-            for one in await self._read(principal, partial(ahead, self._state, index, bound, search.PIECE_BYTES)):
+            for one in await self.read(principal, partial(ahead, self._state, index, bound, search.PIECE_BYTES)):
                 if self._sees(principal, one.session_id):
                     yield one
                 index = one.index + 1
@@ -106,7 +106,7 @@ class Lookup:
         left, scanned, size = min(before or end, end), 0, 0
         found: list[Entry] = []
         while left and scanned < search.SCAN_BYTES:
-            piece = await self._read(principal, partial(search.scan, self._state, query, left, end))
+            piece = await self.read(principal, partial(search.scan, self._state, query, left, end))
             left, scanned = piece.left, scanned + piece.scanned
             for one in piece.found:
                 of = owner(one.session_id)
@@ -120,6 +120,19 @@ class Lookup:
                     return Page(found, one.index)
         return Page(found, left)
 
+    async def record(self, principal: Principal, index: int) -> Entry:
+        """One record. Raises NotFound, also where it is not the principal's to see, and AuditError."""
+        if 0 <= index < self._log.durable:
+            [one] = await self.read(principal, partial(ahead, self._state, index, index + 1, 1))
+            if self._sees(principal, one.session_id):
+                return one
+        raise NotFound("there is no such record", value=index)
+
+    async def read(self, principal: Principal, work: Callable[[], _T]) -> _T:
+        """What `work` returns, which reads a piece of the log, in the thread."""
+        async with self._own[principal.name], self._thread:
+            return await asyncio.to_thread(work)
+
     def _sees(self, principal: Principal, session_id: str) -> bool:
         return AUDITOR in principal.roles or self._may(principal, self._owner(session_id))
 
@@ -130,10 +143,6 @@ class Lookup:
     def _owner(self, session_id: str) -> str:
         session = self._store.session(session_id) if session_id else None
         return session.principal if session is not None else ""
-
-    async def _read(self, principal: Principal, work: Callable[[], _T]) -> _T:
-        async with self._own[principal.name], self._thread:
-            return await asyncio.to_thread(work)
 
 
 def _check(query: search.Query, before: int, page: int) -> None:

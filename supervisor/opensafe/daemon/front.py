@@ -31,6 +31,7 @@ from opensafe.audit.shipping import Shipping
 from opensafe.config import Config
 from opensafe.control.activation import REFUSED, Activations
 from opensafe.control.approved import Approved
+from opensafe.control.audits import Audits
 from opensafe.control.bans import Bans
 from opensafe.control.breaches import record_breaches
 from opensafe.control.changes import Changes
@@ -40,6 +41,7 @@ from opensafe.control.history import History
 from opensafe.control.judge import Judge
 from opensafe.control.lookup import Lookup
 from opensafe.control.permits import Permits
+from opensafe.control.proofs import Proofs
 from opensafe.control.refusals import Flow, Refusals
 from opensafe.control.removals import Removals
 from opensafe.control.reviews import Reviews
@@ -181,6 +183,7 @@ class Front:
         destinations = [destination.parse(text) for text in config.audit.ship]
         shipping = Shipping(checkpoint, destinations, watch.changed, config.audit.ship_ca)
 
+        lookup = Lookup(log, store, state)
         api = Api(
             Services(
                 gate=gate,
@@ -194,7 +197,9 @@ class Front:
                 bans=bans,
                 permits=permits,
                 explanations=Explanations(log, state),
-                lookup=Lookup(log, store, state),
+                lookup=lookup,
+                proofs=Proofs(lookup, state),
+                audits=Audits(state),
                 shadow=shadow,
                 activations=activations,
                 shipping=shipping,

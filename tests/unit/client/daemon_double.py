@@ -415,13 +415,26 @@ class Agents(agent_pb2_grpc.AgentServiceServicer):
 
 class Audit(audit_pb2_grpc.AuditServiceServicer):
     async def Tail(self, request, context):  # noqa: N802 - the method's name in the proto
-        for index in range(request.last):
+        first = request.from_index
+        for index in range(first, first + (request.last or 2)):
             yield audit_pb2.TailResponse(index=index, leaf="0" * 64, line=b'{"index":%d}' % index)
 
     async def Search(self, request, context):  # noqa: N802 - the method's name in the proto
-        line = f"{request}".encode()
-        record = audit_pb2.TailResponse(index=request.before_index - 1, leaf="0" * 64, line=line)
-        return audit_pb2.SearchResponse(records=[record], next_before=request.before_index - 1)
+        place = (request.before_index or 9) - 1
+        line = json.dumps({"asked": f"{request}".replace('"', "'")}).encode()
+        record = audit_pb2.TailResponse(index=place, leaf="0" * 64, line=line)
+        return audit_pb2.SearchResponse(records=[record], next_before=place)
+
+    async def Prove(self, request, context):  # noqa: N802 - the method's name in the proto
+        return audit_pb2.ProveResponse(proof_json=b'{"index":%d}' % request.index)
+
+    async def Verify(self, request, context):  # noqa: N802 - the method's name in the proto
+        finding = audit_pb2.AuditFinding(kind="chain_broken", where="audit", index=7, message="m")
+        return audit_pb2.VerifyResponse(records=9, findings=[finding], findings_total=2000)
+
+    async def Export(self, request, context):  # noqa: N802 - the method's name in the proto
+        for content in (b"a", request.session_id.encode()):
+            yield audit_pb2.ExportResponse(content=content)
 
 
 class Egress(egress_pb2_grpc.EgressServiceServicer):

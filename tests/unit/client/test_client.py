@@ -151,8 +151,17 @@ async def test_every_operation_returns_what_the_daemon_said(client, daemon):
     assert [record.index async for record in client.tail_audit(3)] == [0, 1, 2]
     found = await client.search_audit(action=Action.BLOCK, kinds={"decision"}, text="curl", before_index=7)
     assert (found.records[0].index, found.next_before) == (6, 6)
-    for asked in (b"ACTION_BLOCK", b'kinds: "decision"', b'text: "curl"'):
+    for asked in (b"ACTION_BLOCK", b"kinds: 'decision'", b"text: 'curl'"):
         assert asked in found.records[0].line
+    assert await client.prove_record(7) == b'{"index":7}'
+    report = await client.verify_audit()
+    assert (report.ok, report.records, report.findings[0].kind, report.findings_total) == (
+        False,
+        9,
+        "chain_broken",
+        2000,
+    )
+    assert b"".join([piece async for piece in client.export_evidence(session_id="bc")]) == b"abc"
     assert await client.health()
     await client.delete_sandbox(PLACE[1])
     await client.close_session(PLACE[0])

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from opensafe._proto.v1 import common_pb2 as opensafe_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17opensafe/v1/audit.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"S\n\x0bTailRequest\x12\x0c\n\x04last\x18\x01 \x01(\x05\x12\x0e\n\x06\x66ollow\x18\x02 \x01(\x08\x12\x17\n\nfrom_index\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_from_index\"9\n\x0cTailResponse\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x0c\n\x04leaf\x18\x02 \x01(\t\x12\x0c\n\x04line\x18\x03 \x01(\x0c\"\xe4\x01\n\rSearchRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\r\n\x05kinds\x18\x04 \x03(\t\x12#\n\x06\x61\x63tion\x18\x05 \x01(\x0e\x32\x13.opensafe.v1.Action\x12\x0c\n\x04rule\x18\x06 \x01(\t\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\x10\n\x08since_us\x18\x08 \x01(\x03\x12\x10\n\x08until_us\x18\t \x01(\x03\x12\x14\n\x0c\x62\x65\x66ore_index\x18\n \x01(\x03\x12\x11\n\tpage_size\x18\x0b \x01(\x05\"Q\n\x0eSearchResponse\x12*\n\x07records\x18\x01 \x03(\x0b\x32\x19.opensafe.v1.TailResponse\x12\x13\n\x0bnext_before\x18\x02 \x01(\x03\x32\x90\x01\n\x0c\x41uditService\x12=\n\x04Tail\x12\x18.opensafe.v1.TailRequest\x1a\x19.opensafe.v1.TailResponse0\x01\x12\x41\n\x06Search\x12\x1a.opensafe.v1.SearchRequest\x1a\x1b.opensafe.v1.SearchResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17opensafe/v1/audit.proto\x12\x0bopensafe.v1\x1a\x18opensafe/v1/common.proto\"S\n\x0bTailRequest\x12\x0c\n\x04last\x18\x01 \x01(\x05\x12\x0e\n\x06\x66ollow\x18\x02 \x01(\x08\x12\x17\n\nfrom_index\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_from_index\"9\n\x0cTailResponse\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x0c\n\x04leaf\x18\x02 \x01(\t\x12\x0c\n\x04line\x18\x03 \x01(\x0c\"\xe4\x01\n\rSearchRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\r\n\x05kinds\x18\x04 \x03(\t\x12#\n\x06\x61\x63tion\x18\x05 \x01(\x0e\x32\x13.opensafe.v1.Action\x12\x0c\n\x04rule\x18\x06 \x01(\t\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\x10\n\x08since_us\x18\x08 \x01(\x03\x12\x10\n\x08until_us\x18\t \x01(\x03\x12\x14\n\x0c\x62\x65\x66ore_index\x18\n \x01(\x03\x12\x11\n\tpage_size\x18\x0b \x01(\x05\"Q\n\x0eSearchResponse\x12*\n\x07records\x18\x01 \x03(\x0b\x32\x19.opensafe.v1.TailResponse\x12\x13\n\x0bnext_before\x18\x02 \x01(\x03\"\x1d\n\x0cProveRequest\x12\r\n\x05index\x18\x01 \x01(\x03\"#\n\rProveResponse\x12\x12\n\nproof_json\x18\x01 \x01(\x0c\"\x0f\n\rVerifyRequest\"\x80\x02\n\x0eVerifyResponse\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\x0f\n\x07records\x18\x02 \x01(\x03\x12\x16\n\x0eledger_entries\x18\x03 \x01(\x03\x12\x0c\n\x04head\x18\x04 \x01(\t\x12\r\n\x05\x62ytes\x18\x05 \x01(\x03\x12\x11\n\tdecisions\x18\x06 \x01(\x03\x12\x12\n\nexecutions\x18\x07 \x01(\x03\x12\x0b\n\x03key\x18\x08 \x01(\t\x12\x13\n\x0b\x63heckpoints\x18\t \x01(\x03\x12\x0e\n\x06signed\x18\n \x01(\x03\x12+\n\x08\x66indings\x18\x0b \x03(\x0b\x32\x19.opensafe.v1.AuditFinding\x12\x16\n\x0e\x66indings_total\x18\x0c \x01(\x03\"K\n\x0c\x41uditFinding\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05where\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x03\x12\x0f\n\x07message\x18\x04 \x01(\t\"F\n\rExportRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x10\n\x08since_us\x18\x03 \x01(\x03\"!\n\x0e\x45xportResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x32\xd8\x02\n\x0c\x41uditService\x12=\n\x04Tail\x12\x18.opensafe.v1.TailRequest\x1a\x19.opensafe.v1.TailResponse0\x01\x12\x41\n\x06Search\x12\x1a.opensafe.v1.SearchRequest\x1a\x1b.opensafe.v1.SearchResponse\x12>\n\x05Prove\x12\x19.opensafe.v1.ProveRequest\x1a\x1a.opensafe.v1.ProveResponse\x12\x41\n\x06Verify\x12\x1a.opensafe.v1.VerifyRequest\x1a\x1b.opensafe.v1.VerifyResponse\x12\x43\n\x06\x45xport\x12\x1a.opensafe.v1.ExportRequest\x1a\x1b.opensafe.v1.ExportResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,6 +40,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEARCHREQUEST']._serialized_end=439
   _globals['_SEARCHRESPONSE']._serialized_start=441
   _globals['_SEARCHRESPONSE']._serialized_end=522
-  _globals['_AUDITSERVICE']._serialized_start=525
-  _globals['_AUDITSERVICE']._serialized_end=669
+  _globals['_PROVEREQUEST']._serialized_start=524
+  _globals['_PROVEREQUEST']._serialized_end=553
+  _globals['_PROVERESPONSE']._serialized_start=555
+  _globals['_PROVERESPONSE']._serialized_end=590
+  _globals['_VERIFYREQUEST']._serialized_start=592
+  _globals['_VERIFYREQUEST']._serialized_end=607
+  _globals['_VERIFYRESPONSE']._serialized_start=610
+  _globals['_VERIFYRESPONSE']._serialized_end=866
+  _globals['_AUDITFINDING']._serialized_start=868
+  _globals['_AUDITFINDING']._serialized_end=943
+  _globals['_EXPORTREQUEST']._serialized_start=945
+  _globals['_EXPORTREQUEST']._serialized_end=1015
+  _globals['_EXPORTRESPONSE']._serialized_start=1017
+  _globals['_EXPORTRESPONSE']._serialized_end=1050
+  _globals['_AUDITSERVICE']._serialized_start=1053
+  _globals['_AUDITSERVICE']._serialized_end=1397
 # @@protoc_insertion_point(module_scope)

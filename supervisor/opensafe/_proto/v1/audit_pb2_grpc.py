@@ -45,6 +45,21 @@ class AuditServiceStub:
                 request_serializer=opensafe_dot_v1_dot_audit__pb2.SearchRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_audit__pb2.SearchResponse.FromString,
                 _registered_method=True)
+        self.Prove = channel.unary_unary(
+                '/opensafe.v1.AuditService/Prove',
+                request_serializer=opensafe_dot_v1_dot_audit__pb2.ProveRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_audit__pb2.ProveResponse.FromString,
+                _registered_method=True)
+        self.Verify = channel.unary_unary(
+                '/opensafe.v1.AuditService/Verify',
+                request_serializer=opensafe_dot_v1_dot_audit__pb2.VerifyRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_audit__pb2.VerifyResponse.FromString,
+                _registered_method=True)
+        self.Export = channel.unary_stream(
+                '/opensafe.v1.AuditService/Export',
+                request_serializer=opensafe_dot_v1_dot_audit__pb2.ExportRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_audit__pb2.ExportResponse.FromString,
+                _registered_method=True)
 
 
 class AuditServiceServicer:
@@ -65,6 +80,27 @@ class AuditServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Prove(self, request, context):
+        """Proves that a record stands in the log that was signed last.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Verify(self, request, context):
+        """Verifies log and ledger, as `opensafe audit verify` does. For the role "auditor". One at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Export(self, request, context):
+        """An evidence bundle, as `opensafe audit export --format evidence` makes it. For the role "auditor". One at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AuditServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +113,21 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.Search,
                     request_deserializer=opensafe_dot_v1_dot_audit__pb2.SearchRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_audit__pb2.SearchResponse.SerializeToString,
+            ),
+            'Prove': grpc.unary_unary_rpc_method_handler(
+                    servicer.Prove,
+                    request_deserializer=opensafe_dot_v1_dot_audit__pb2.ProveRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_audit__pb2.ProveResponse.SerializeToString,
+            ),
+            'Verify': grpc.unary_unary_rpc_method_handler(
+                    servicer.Verify,
+                    request_deserializer=opensafe_dot_v1_dot_audit__pb2.VerifyRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_audit__pb2.VerifyResponse.SerializeToString,
+            ),
+            'Export': grpc.unary_stream_rpc_method_handler(
+                    servicer.Export,
+                    request_deserializer=opensafe_dot_v1_dot_audit__pb2.ExportRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_audit__pb2.ExportResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +185,87 @@ class AuditService:
             '/opensafe.v1.AuditService/Search',
             opensafe_dot_v1_dot_audit__pb2.SearchRequest.SerializeToString,
             opensafe_dot_v1_dot_audit__pb2.SearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Prove(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.AuditService/Prove',
+            opensafe_dot_v1_dot_audit__pb2.ProveRequest.SerializeToString,
+            opensafe_dot_v1_dot_audit__pb2.ProveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Verify(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.AuditService/Verify',
+            opensafe_dot_v1_dot_audit__pb2.VerifyRequest.SerializeToString,
+            opensafe_dot_v1_dot_audit__pb2.VerifyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Export(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/opensafe.v1.AuditService/Export',
+            opensafe_dot_v1_dot_audit__pb2.ExportRequest.SerializeToString,
+            opensafe_dot_v1_dot_audit__pb2.ExportResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,12 @@ class AuditServiceStub:
     """The last records, or those from one on."""
     Search: _grpc.UnaryUnaryMultiCallable[_audit_pb2.SearchRequest, _audit_pb2.SearchResponse]
     """Records that match, the newest first, a page at a time."""
+    Prove: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ProveRequest, _audit_pb2.ProveResponse]
+    """Proves that a record stands in the log that was signed last."""
+    Verify: _grpc.UnaryUnaryMultiCallable[_audit_pb2.VerifyRequest, _audit_pb2.VerifyResponse]
+    """Verifies log and ledger, as `opensafe audit verify` does. For the role "auditor". One at a time."""
+    Export: _grpc.UnaryStreamMultiCallable[_audit_pb2.ExportRequest, _audit_pb2.ExportResponse]
+    """An evidence bundle, as `opensafe audit export --format evidence` makes it. For the role "auditor". One at a time."""
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
@@ -47,6 +53,12 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """The last records, or those from one on."""
     Search: _aio.UnaryUnaryMultiCallable[_audit_pb2.SearchRequest, _audit_pb2.SearchResponse]  # type: ignore[assignment]
     """Records that match, the newest first, a page at a time."""
+    Prove: _aio.UnaryUnaryMultiCallable[_audit_pb2.ProveRequest, _audit_pb2.ProveResponse]  # type: ignore[assignment]
+    """Proves that a record stands in the log that was signed last."""
+    Verify: _aio.UnaryUnaryMultiCallable[_audit_pb2.VerifyRequest, _audit_pb2.VerifyResponse]  # type: ignore[assignment]
+    """Verifies log and ledger, as `opensafe audit verify` does. For the role "auditor". One at a time."""
+    Export: _aio.UnaryStreamMultiCallable[_audit_pb2.ExportRequest, _audit_pb2.ExportResponse]  # type: ignore[assignment]
+    """An evidence bundle, as `opensafe audit export --format evidence` makes it. For the role "auditor". One at a time."""
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """The record. A principal sees the records of its own sessions; with the role "auditor" all of them."""
@@ -66,5 +78,29 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.SearchResponse, _abc.Awaitable[_audit_pb2.SearchResponse]]:
         """Records that match, the newest first, a page at a time."""
+
+    @_abc_1.abstractmethod
+    def Prove(
+        self,
+        request: _audit_pb2.ProveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.ProveResponse, _abc.Awaitable[_audit_pb2.ProveResponse]]:
+        """Proves that a record stands in the log that was signed last."""
+
+    @_abc_1.abstractmethod
+    def Verify(
+        self,
+        request: _audit_pb2.VerifyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_pb2.VerifyResponse, _abc.Awaitable[_audit_pb2.VerifyResponse]]:
+        """Verifies log and ledger, as `opensafe audit verify` does. For the role "auditor". One at a time."""
+
+    @_abc_1.abstractmethod
+    def Export(
+        self,
+        request: _audit_pb2.ExportRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audit_pb2.ExportResponse], _abc.AsyncIterator[_audit_pb2.ExportResponse]]:
+        """An evidence bundle, as `opensafe audit export --format evidence` makes it. For the role "auditor". One at a time."""
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
