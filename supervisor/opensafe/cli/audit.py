@@ -2,14 +2,13 @@
 
 import enum
 import pathlib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from . import options
+from opensafe.model.decision import Action
 
-if TYPE_CHECKING:
-    from opensafe.client import AuditRecord, Client
+from . import options
 
 group = typer.Typer(help="The record of every decision and outcome.", no_args_is_help=True)
 
@@ -26,38 +25,61 @@ class Form(enum.StrEnum):
 @group.command("tail")
 def tail(
     last: Annotated[int, typer.Option("--last", "-n", min=0, max=10_000, help="Records to start with.")] = 10,
+    start: Annotated[
+        int | None,
+        typer.Option(
+            "--from", metavar="INDEX", min=0, help="Start with this record instead, at most the 10000th from the end."
+        ),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with records as they are written.")] = False,
     principal: options.Principal = None,
     json: options.Json = False,
 ) -> int:
     """Print records, one a line, as they stand in the log (byte for byte unless to a terminal)."""
-    import sys
+    from . import looking
 
-    import msgspec
+    return looking.tail(principal, last, start, follow=follow, json=json)
 
-    from . import present
-    from .connect import ask
-    from .report import encode, report
 
-    collected: list[dict[str, Any]] = []
+@group.command("search")
+def search(
+    text: Annotated[
+        str, typer.Argument(metavar="[TEXT]", help="What the line holds, upper and lower case alike.")
+    ] = "",
+    session: Annotated[str, typer.Option("--session", metavar="ID", help="Only records of this session.")] = "",
+    call: Annotated[str, typer.Option("--call", metavar="ID", help="Only records of this call.")] = "",
+    of: Annotated[str, typer.Option("--of", metavar="PRINCIPAL", help="Only records of this principal.")] = "",
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind, such as decision; repeat.")
+    ] = None,
+    action: Annotated[Action | None, typer.Option("--action", help="Only decisions with this action.")] = None,
+    rule: Annotated[
+        str, typer.Option("--rule", metavar="ID", help="Only with this rule, or one below it: egress, egress.domain.")
+    ] = "",
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only after it: 90m, 24h, 7d, or 2026-01-31T12:00.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before it.")] = None,
+    before: Annotated[int, typer.Option("--before", metavar="INDEX", min=0, help="Only records before this one.")] = 0,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=10_000, help="As many at most.")] = 100,
+    principal: options.Principal = None,
+    json: options.Json = False,
+) -> int:
+    """Print the records that match all that is given, the newest first, as `tail` does. Asks the daemon."""
+    from . import looking, moments
 
-    def take(record: "AuditRecord") -> None:
-        if json and not follow:
-            collected.append({"index": record.index, "leaf": record.leaf, "record": msgspec.json.decode(record.line)})
-        elif sys.stdout.isatty():
-            present.out(record.line.decode(errors="replace"))
-        else:
-            sys.stdout.buffer.write(record.line + b"\n")
-            sys.stdout.buffer.flush()
-
-    async def work(client: "Client") -> None:
-        async for record in client.tail_audit(last, follow=follow):
-            take(record)
-
-    ask(principal, work)
-    if json and not follow:
-        present.raw(encode(report("audit-tail", {"records": len(collected)}, {"records": collected})))
-    return 0
+    wanted = {
+        "text": text,
+        "session_id": session,
+        "call_id": call,
+        "principal": of,
+        "kinds": kind or (),
+        "action": action,
+        "rule": rule,
+        "since_us": moments.since(since),
+        "until_us": moments.since(until, "--until"),
+    }
+    return looking.search(principal, wanted, before, last, json=json)
 
 
 @group.command("verify")

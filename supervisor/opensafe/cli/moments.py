@@ -9,7 +9,7 @@ from opensafe.errors import InvalidArgument
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def since(text: str | None) -> int:
+def since(text: str | None, option: str = "--since") -> int:
     """Microseconds since the epoch. Raises InvalidArgument."""
     if text is None:
         return 0
@@ -20,6 +20,6 @@ def since(text: str | None) -> int:
             moment = datetime.fromisoformat(text)
         except ValueError as error:
             raise InvalidArgument(
-                "--since takes a span or a time", value=text, remedy="Such as 24h, 7d or 2026-01-31T12:00."
+                f"{option} takes a span or a time", value=text, remedy="Such as 24h, 7d or 2026-01-31T12:00."
             ) from error
     return int(moment.timestamp() * 10**6)

@@ -35,7 +35,7 @@ COMMANDS = [
     *[["review", name] for name in ("list", "show", "approve", "reject", "watch")],
     *[["agent", name] for name in ("ban", "unban", "list")],
     *[["egress", name] for name in ("explain", "list", "hosts")],
-    *[["audit", name] for name in ("tail", "verify")],
+    *[["audit", name] for name in ("tail", "search", "verify")],
     *[["trace", name] for name in ("show", "diff")],
     *[["bench", name] for name in ("exec", "decision")],
     ["redteam", "run"],
@@ -110,6 +110,7 @@ async def test_version(opensafe):
         (["egress", "list"], "egress-list"),
         (["egress", "hosts"], "egress-hosts"),
         (["audit", "tail"], "audit-tail"),
+        (["audit", "search", "-n", "3"], "audit-search"),
         (["policy", "status"], "policy-status"),
         (["policy", "explain", "--decision", "dec-1"], "policy-explain"),
         (["policy", "explain", "Bash", "{}"], "policy-explain"),
@@ -217,6 +218,32 @@ async def test_an_approval_needs_the_digest_that_was_shown(opensafe, daemon):
 async def test_a_rejection_carries_its_reason(opensafe, daemon):
     assert (await opensafe("review", "reject", "rev-00000000000000000001", "--reason", "not now")).status == 0
     assert daemon.rejected == "not now"
+
+
+async def test_search_goes_on_page_by_page_until_it_has_enough(opensafe, daemon):
+    words = ["curl", "--kind", "decision", "--kind", "review", "--action", "block", "--rule", "egress", "--of", "ada"]
+    ended = await opensafe("audit", "search", *words, "--session", "s", "--call", "c", "--before", "5", "-n", "2")
+    assert ended.status == 0
+    assert ended.stdout.count(b"text: 'curl'") == 2
+    for asked in (
+        b"'decision'",
+        b"'review'",
+        b"ACTION_BLOCK",
+        b"'egress'",
+        b"'ada'",
+        b"'s'",
+        b"'c'",
+        b"before_index: 4",
+    ):
+        assert asked in ended.stdout
+    assert "there may be more: --before 3" in ended.stderr
+    to_the_beginning = await opensafe("audit", "search", "curl", "--before", "2", "-n", "9")
+    assert (to_the_beginning.stdout.count(b"curl"), to_the_beginning.stderr) == (2, "")
+    assert (await opensafe("audit", "search", "--until", "never")).status != 0
+
+
+async def test_tail_from_a_record_on(opensafe, daemon):
+    assert (await opensafe("audit", "tail", "--from", "3")).stdout == b'{"index":3}\n{"index":4}\n'
 
 
 async def test_tail_prints_the_lines_of_the_log(opensafe, daemon):
