@@ -4,6 +4,7 @@ import asyncio
 import pathlib
 
 from opensafe.client import Started, Stderr, Stdout, collect
+from opensafe.proof.planting import plant
 
 
 class Place:
@@ -13,13 +14,9 @@ class Place:
         self.daemon, self.client, self.session, self.sandbox = daemon, client, session, sandbox
 
     async def script(self, name, text):
-        """Put a program into the workspace: policy reads no file, so that what it does is the test's business."""
+        """Unpack a program in the workspace: policy does not read it, so that what it does is the test's business."""
         path = f"/workspace/{name}"
-        call_id = f"write-{name}"
-        written = await self.client.run_call(
-            self.session, self.sandbox, call_id, "Write", {"path": path, "content": text}
-        )
-        assert written.outcome.exit_code == 0, written
+        await plant(self.client.files(self.session, self.sandbox), path, text.encode())
         return path
 
     def call(self, call_id, command, *, timeout_ms=None, **more):

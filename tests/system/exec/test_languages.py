@@ -7,6 +7,7 @@ import pathlib
 import pytest
 
 from opensafe.model.decision import Action
+from opensafe.proof.planting import plant
 from opensafe.proof.private import PREFIX
 from tests.harness.policy import site_bundle
 from tests.system.exec.support import Place
@@ -99,6 +100,6 @@ def opa():
 
 
 async def test_G56_go(place, opa):
-    await place.client.files(place.session, place.sandbox).write("opa", opa, mode=0o755)
+    await plant(place.client.files(place.session, place.sandbox), "/workspace/opa", opa, mode=0o755)
     done = await place.run("run", ["/workspace/opa", "eval", "--format", "raw", "sum(numbers.range(1, 9))"])
     assert (done.stdout, done.outcome.exit_code) == (b"45\n", 0), (done.verdict, done.outcome, done.stderr)

@@ -9,6 +9,7 @@ import pytest
 from opensafe import errors
 from opensafe.client import Ended, Started, Stdout
 from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.planting import plant
 from tests.harness.daemon import signal_process
 
 
@@ -37,8 +38,7 @@ async def test_R1_R2_the_deadline_kills_the_whole_tree_and_a_neighbour_lives(dae
         if isinstance(event, Stdout):
             break
     # From a file: a shell text that leaves something in the background is a reviewer's business.
-    script = {"path": "/workspace/tree.sh", "content": "sleep 1001 &\n(setsid sleep 1002 &)\nwait\n"}
-    await agent.run_call(session, sandbox, "script", "Write", script)
+    await plant(agent.files(session, sandbox), "/workspace/tree.sh", b"sleep 1001 &\n(setsid sleep 1002 &)\nwait\n")
     result = await agent.run_call(session, sandbox, "tree", "Bash", {"command": "bash tree.sh", "timeout_ms": 300})
     assert result.outcome.kind is OutcomeKind.DEADLINE
     assert "300 ms" in result.outcome.detail
@@ -47,8 +47,7 @@ async def test_R1_R2_the_deadline_kills_the_whole_tree_and_a_neighbour_lives(dae
 
 
 async def test_R4_what_a_call_leaves_in_the_background_ends_with_it(daemon, agent, session, sandbox):
-    script = {"path": "/workspace/leave.sh", "content": "sleep 1003 > /dev/null 2>&1 &\n"}
-    await agent.run_call(session, sandbox, "script", "Write", script)
+    await plant(agent.files(session, sandbox), "/workspace/leave.sh", b"sleep 1003 > /dev/null 2>&1 &\n")
     result = await agent.run_call(session, sandbox, "daemon", "Bash", {"command": "bash leave.sh"})
     assert result.outcome.exit_code == 0
     assert daemon.guest_processes(sandbox) == ["init"]

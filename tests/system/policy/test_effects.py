@@ -1,14 +1,16 @@
 """Attacks by their effect, against a real daemon: what policy stops leaves no marker in the sandbox. PE-01 to PE-12.
 
-The control beside each is the same text, run by the same bash in the same sandbox out of a script, which policy can't
-read: it leaves the marker, so the text does what the attack claims, and only the verdict kept it from doing so. That
-a script may do it is stated in the threat model: mounts, user, filter and network bind what a program does.
+The control beside each is the same text, run by the same bash in the same sandbox out of a script that no call of the
+session wrote, so that policy does not read it: it leaves the marker, so the text does what the attack claims, and only
+the verdict kept it from doing so. That such a script may do it is stated in the threat model: mounts, user, filter and
+network bind what a program does.
 """
 
 import pytest
 
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
+from opensafe.proof.planting import plant
 
 MARKER = "/workspace/marker"
 
@@ -58,17 +60,22 @@ async def call(daemon):
     """Sends a call in a session and sandbox of the test's own: a session that was often blocked is quarantined."""
     async with daemon.client() as agent:
         session = await agent.create_session("tester")
-        sandbox = (await agent.create_sandbox(session)).sandbox.sandbox_id
-        sent = 0
-
-        async def send(tool, **arguments):
-            nonlocal sent
-            sent += 1
-            return await agent.run_call(session, sandbox, f"call-{sent}", tool, arguments)
-
+        send = Sender(agent, session, (await agent.create_sandbox(session)).sandbox.sandbox_id)
         await send("Write", path="/workspace/attack.txt", content="one\n")
         yield send
         await agent.close_session(session)
+
+
+class Sender:
+    """Calls in one sandbox, and what is put into it."""
+
+    def __init__(self, agent, session, sandbox):
+        self.files = agent.files(session, sandbox)
+        self._agent, self._session, self._sandbox, self._sent = agent, session, sandbox, 0
+
+    async def __call__(self, tool, **arguments):
+        self._sent += 1
+        return await self._agent.run_call(self._session, self._sandbox, f"call-{self._sent}", tool, arguments)
 
 
 async def marked(call):
@@ -78,9 +85,8 @@ async def marked(call):
 
 
 async def by_script(call, text):
-    """The text out of a script, whose name is all that policy sees."""
-    written = await call("Write", path="/workspace/attack.sh", content=text + "\n")
-    assert written.outcome.exit_code == 0, written.stderr
+    """The text out of a script of the workspace's own, whose name is all that policy sees."""
+    await plant(call.files, "/workspace/attack.sh", f"{text}\n".encode())
     ran = await call("Bash", command="bash /workspace/attack.sh")
     assert ran.outcome.kind is OutcomeKind.EXITED, ran.verdict.rules
     return ran

@@ -20,6 +20,7 @@ from opensafe.errors import DriverError, OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from opensafe.proof import private
+from opensafe.proof.planting import plant
 from opensafe.proof.signed import SignedBundles
 
 from . import guest, host, ways
@@ -247,7 +248,7 @@ async def _gated(on: Ground, row: Row) -> Run:
 async def _in_a_file(on: Ground, row: Row) -> Run:
     mark = host.nonce()
     async with on.session() as (client, session, sandbox), row.scene() as scene:
-        await client.files(session, sandbox).write(_PROGRAM, row.text(scene, mark).encode())
+        await plant(client.files(session, sandbox), _PROGRAM, row.text(scene, mark).encode())
         async with asyncio.timeout(_CALL_S):
             command = {"command": f"python3 -I {_PROGRAM}"}
             result = await client.run_call(session, sandbox, "probe", "Bash", command)

@@ -19,6 +19,7 @@ from opensafe.proof.escape.network.policy import Bundles
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.mutants import Mutant, planted
+from opensafe.proof.planting import plant
 from opensafe.proof.world import Event, Kind, World, plan
 
 from .mutants import ACKNOWLEDGED
@@ -97,7 +98,7 @@ async def _revoked(world: World, mutants: Sequence[Mutant] = ()) -> Run:
 
 async def _ask(client: Client, session: str, word: str) -> bytes:
     sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
-    await client.files(session, sandbox).write(_PROGRAM, _ASK.format(name=_NAME, stays=_STAYS, word=word).encode())
+    await plant(client.files(session, sandbox), _PROGRAM, _ASK.format(name=_NAME, stays=_STAYS, word=word).encode())
     command = f"python3 {_PROGRAM} http://{_NAME}/ http://{_STAYS}/"
     try:
         return (await client.run_call(session, sandbox, "lag", "Bash", {"command": command})).stdout

@@ -18,6 +18,7 @@ from opensafe.proof.escape.host import BELOW, Canary, nonce
 from opensafe.proof.escape.probe import Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.escape.weakening import AS_SHIPPED, Bind, Weakening
+from opensafe.proof.planting import plant
 
 from .ground import Yard
 from .row import row
@@ -131,7 +132,7 @@ async def _called(site: Site, program: bytes) -> bytes:
 
 
 async def _run(client: Client, session: str, sandbox: str, program: bytes) -> bytes:
-    await client.files(session, sandbox).write(_PROGRAM, program)
+    await plant(client.files(session, sandbox), _PROGRAM, program)
     result = await client.run_call(session, sandbox, "probe", "Bash", {"command": f"python3 {_PROGRAM}"})
     return result.stdout + result.stderr
 

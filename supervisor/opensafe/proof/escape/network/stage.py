@@ -16,6 +16,7 @@ from opensafe.client import Client, Limits
 from opensafe.model.decision import Action as Decided
 from opensafe.proof.escape import host
 from opensafe.proof.escape.bundles import in_force
+from opensafe.proof.planting import plant
 from opensafe.proof.world import World, plan
 
 from .policy import Bundles
@@ -89,7 +90,7 @@ class Stage:
             session = await client.create_session("escape", limits=Limits(egress_bytes=SESSION_BYTES))
             try:
                 sandbox = (await client.create_sandbox(session, self._template)).sandbox_id
-                await client.files(session, sandbox).write(_PROGRAM, program)
+                await plant(client.files(session, sandbox), _PROGRAM, program)
                 async with asyncio.timeout(_CALL_S):
                     result = await client.run_call(session, sandbox, "probe", "Bash", {"command": command})
             finally:

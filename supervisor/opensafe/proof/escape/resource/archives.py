@@ -11,6 +11,7 @@ from opensafe.errors import OpenSafeError
 from opensafe.model.files import MAX_TREE_ENTRIES
 from opensafe.proof.escape import host
 from opensafe.proof.escape.probe import Run
+from opensafe.proof.planting import plant
 
 from .daemons import Daemon, Kind
 from .ground import Ground
@@ -40,7 +41,7 @@ async def download(ground: Ground, kind: Kind) -> Run:
     """Out: what the command line of that daemon's package leaves on the host."""
     daemon, target = await ground.daemon(kind), ground.scratch / secrets.token_hex(4)
     async with daemon.sandbox(_HELD) as (client, session, sandbox):
-        await client.files(session, sandbox).write("/workspace/large.py", _LARGE.encode())
+        await plant(client.files(session, sandbox), "/workspace/large.py", _LARGE.encode())
         made = await client.run_call(session, sandbox, "large", "Bash", {"command": "python3 /workspace/large.py"})
         said = await _copied(daemon, f"{sandbox}:/workspace/large", str(target))
     size = sum(file.stat().st_size for file in target.rglob("*"))

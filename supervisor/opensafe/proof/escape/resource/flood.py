@@ -13,6 +13,7 @@ from opensafe.model.outcome import OutcomeKind
 from opensafe.model.sandbox import Terminal
 from opensafe.proof.escape.ground import opened
 from opensafe.proof.escape.probe import Run
+from opensafe.proof.planting import plant
 
 from .daemons import CALLS, FLOODER, SANDBOXES, SESSIONS, Daemon, Kind
 from .ground import Ground
@@ -87,7 +88,7 @@ async def deadline(ground: Ground, kind: Kind) -> Run:
     """RS-15: a tree that takes no signal for an answer, one of it in a session of its own."""
     daemon = await ground.daemon(kind)
     async with daemon.sandbox() as (client, session, sandbox):
-        await client.files(session, sandbox).write("/workspace/stubborn.py", _STUBBORN.encode())
+        await plant(client.files(session, sandbox), "/workspace/stubborn.py", _STUBBORN.encode())
         limits, ended, outcome = RunLimits(wall_ms=_DEADLINE_MS), "", None
         run = client.run_call(
             session, sandbox, "stubborn", "Bash", {"command": "python3 /workspace/stubborn.py"}, limits=limits

@@ -18,6 +18,7 @@ from opensafe.model.outcome import OutcomeKind
 from opensafe.proof.escape.cell import Cell
 from opensafe.proof.escape.probe import Run
 from opensafe.proof.escape.weakening import AS_SHIPPED, Weakening, shared
+from opensafe.proof.planting import plant
 
 from .counters import Group, names_below
 from .daemons import Kind
@@ -94,7 +95,7 @@ class Guest:
         size = SandboxSize(**msgspec.structs.asdict(self.row.sandbox))
         async with ground.suffering() as suffered, daemon.sandbox(size) as (client, session, sandbox):
             nonce = secrets.token_hex(8)
-            await client.files(session, sandbox).write(_PLACE, self._text(nonce).encode())
+            await plant(client.files(session, sandbox), _PLACE, self._text(nonce).encode())
 
             async def call() -> _Said:
                 done = await client.run_call(session, sandbox, nonce, "Bash", {"command": f"python3 {_PLACE}"})

@@ -13,6 +13,7 @@ from opensafe.audit.verify import verify_state
 from opensafe.client import Client, Started
 from opensafe.client import Ended as EndedEvent
 from opensafe.proof.escape.probe import Run
+from opensafe.proof.planting import plant
 
 from . import counters
 from .daemons import Daemon, Kind
@@ -64,7 +65,7 @@ async def forged(ground: Ground, kind: Kind) -> Run:
     program = _HOSTILE.format(line=_LINE, nonce=nonce, forged=lines).encode()
     async with ground.memory, daemon.sandbox() as (client, session, sandbox):
         front = daemon.front
-        await client.files(session, sandbox).write("/workspace/hostile.py", program)
+        await plant(client.files(session, sandbox), "/workspace/hostile.py", program)
         command = {"command": "python3 /workspace/hostile.py"}
         said = await client.run_call(session, sandbox, f"forged-{nonce}", "Bash", command, keep=_KEPT)
         after = await client.run_call(session, sandbox, f"after-{nonce}", "Bash", {"command": "echo on"})

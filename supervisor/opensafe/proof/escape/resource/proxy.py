@@ -11,6 +11,7 @@ from opensafe.egress.connections import MOST
 from opensafe.proof import private
 from opensafe.proof.escape.network.policy import Bundles
 from opensafe.proof.escape.probe import Run
+from opensafe.proof.planting import plant
 
 from . import counters
 from .daemons import Daemon, Kind
@@ -50,7 +51,7 @@ async def connections(ground: Ground, kind: Kind) -> Run:
         daemon.sandbox() as (client, session, sandbox),
         daemon.sandbox() as (neighbour, other, quiet),
     ):
-        await client.files(session, sandbox).write("/workspace/flood.py", _FLOOD.encode())
+        await plant(client.files(session, sandbox), "/workspace/flood.py", _FLOOD.encode())
         before = await _fetched(neighbour, other, quiet)
         idle = len(counters.links(daemon.envoy()))
         async with _flooding(client, session, sandbox) as held:

@@ -21,6 +21,7 @@ from opensafe.proof.escape.cell import Cell, Output
 from opensafe.proof.escape.ground import Ground, sandboxed
 from opensafe.proof.escape.probe import Run
 from opensafe.proof.escape.ways import ALL_CAPABILITIES, FILTER, POLICY, USER
+from opensafe.proof.planting import plant
 from opensafe.warden.sandbox.profiles import PROFILES
 
 from . import plan
@@ -69,7 +70,7 @@ async def called(of: private.PrivateDaemon, attempts: Sequence[Attempt]) -> Answ
     its own, because the monitor ends the whole call then. Raises DriverError, OpenSafeError.
     """
     async with sandboxed(of) as (client, session, sandbox):
-        await client.files(session, sandbox).write(PROGRAM, await program(pathlib.Path(of.paths.native)), mode=0o755)
+        await plant(client.files(session, sandbox), PROGRAM, await program(pathlib.Path(of.paths.native)), mode=0o755)
 
         async def run(words: Sequence[str], deadline_s: float) -> Output:
             async with asyncio.timeout(deadline_s):
