@@ -54,7 +54,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the rules may know of the call's arguments.
 
     content_opaque: content will be written that can't be judged, because it comes after the decision. tree: the paths
-    stand for all that lies beneath them.
+    stand for all that lies beneath them. recalled: some of it was read off what the session's calls before wrote.
     """
 
     commands: tuple[Command, ...] = ()
@@ -68,6 +68,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     content_opaque: bool = False
     tree: bool = False
+    recalled: bool = False
 
 
 class ClassTables(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from .usage import HostUse
 class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     """The call: sealed arguments and the facts read from them.
 
+    recalled: some facts were read off files that the session's calls before wrote, and don't show in the arguments.
     stdin: the client streams standard input into it. What it sends is neither judged nor recorded. asked: what it asks
     of the run; limits asked for only make those granted tighter. user: whom of the image's it asks to run or write
     as; None: nobody but the sandbox's own.
@@ -40,6 +41,7 @@ class CallInput(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     content_opaque: bool = False
     tree: bool = False
+    recalled: bool = False
     stdin: bool = False
     asked: Asked = Asked()
     user: User | None = None

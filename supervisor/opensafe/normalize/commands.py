@@ -9,6 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from opensafe.model.written import Written
+
+from .awk import program_uses
 from .builtins import judge_builtin
 from .directories import Directories
 from .findings import Findings
@@ -19,6 +22,7 @@ from .mentions import mentioned, runs_code
 from .operands import uses
 from .options import Use
 from .printed import here_items, passes_on, printed, taken
+from .sed import script_uses
 from .simple import Simple
 from .touches import Touches
 from .word import FEEDS, HOLE, NUMBER, TOLD, UNKNOWN, Word
@@ -34,6 +38,9 @@ _CLEANS_UP: Final = re.compile(
 _SHEBANG: Final = re.compile(r"#! ?(?:/usr/bin/env (?:-S )?|(?:/usr)?/bin/)([\w.]+)")
 _MAX_RAN: Final = 512
 _SHELLS: Final = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh", ".", "source"})
+_SCRIPTS: Final[dict[str, Callable[[str], Iterable[Use]]]] = {
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), program_uses), "gsed": script_uses, "sed": script_uses,
+}  # fmt: skip
 _SHOWN: Final = re.compile(f"{NUMBER}|{TOLD}")
 _FED_TEXTS: Final = frozenset({"dc", "ed", "ex", "gmake", "gnuplot", "make", "sqlite3", "vi", "vim"})
 _RECIPE: Final = re.compile(r"^\t[@+-]*([^\n]+)", re.MULTILINE)
@@ -47,10 +54,12 @@ class Collector:
     `parse` walks a nested shell text (`sh -c`, `eval`) into this same collector. `lost` names what can't be relied on
     any more: `$x` for a variable, `f()` for a program of a name that a function has, `names`, `arguments`, `functions`
     for all of a kind. What is lost where code `repeats` was relied on too early: then `lost_too_late` names it, and the
-    parse is done again without it. `feed` is what the stage before prints.
+    parse is done again without it. `feed` is what the stage before prints, `before` what calls before wrote.
     """
 
-    def __init__(self, cwd: str, parse: Callable[[str, str, tuple[str, ...]], None], lost: frozenset[str]) -> None:
+    def __init__(
+        self, cwd: str, parse: Callable[[str, str, tuple[str, ...]], None], lost: frozenset[str], before: Written
+    ) -> None:
         self.directories = Directories(cwd)
         self.findings = Findings()
         self.touches = Touches(self.directories, self.findings)
@@ -66,7 +75,7 @@ class Collector:
         self.deferred: list[tuple[Word, str, tuple[str, ...]]] = []
         self._depth = 0
         self._ran: dict[tuple[str, str, str], Simple] = {}
-        self.made = Made()
+        self.made = Made(before)
 
     def finish(self) -> None:
         """Walk what traps do at the end, with the variables that the text has set by then.
@@ -162,10 +171,21 @@ class Collector:
     def _follow(self, program: str, simple: Simple) -> None:
         """Where the content of what the command writes comes from."""
         used = self.touches.used
-        into = self.directories.paths(to for op, _, to in simple.redirects if ">" in op and to is not None)
-        appends = self.directories.paths(to for op, _, to in simple.redirects if ">>" in op and to is not None)
-        fed = self.directories.paths(to for op, _, to in simple.redirects if op == "<" and to is not None)
-        documents = [to for op, _, to in simple.redirects if op[:2] == "<<" and to is not None]
+        into: list[str] = []
+        appends: list[str] = []
+        fed: list[str] = []
+        documents: list[Word] = []
+        for op, _, to in simple.redirects:
+            if to is None:
+                continue
+            if ">" in op:
+                paths = self.directories.paths((to,))
+                into += paths
+                appends += paths if ">>" in op else ()
+            elif op == "<":
+                fed += self.directories.paths((to,))
+            elif op[:2] == "<<":
+                documents.append(to)
         reads = [*used.get("read", ()), *used.get("text", ()), *used.get("delete", ()), *fed]
         writes = used.get("write", ())
         self.made.step(Step(program, simple.words[1:], reads, [*writes], into, appends, documents, "text" in used))
@@ -174,7 +194,7 @@ class Collector:
         """A file that is run: what it does, where this text wrote it."""
         for path in paths:
             if self.made.runs(path):
-                self.doubt(f"{program} runs what this call makes of what does not show its content")
+                self.doubt(f"{program} runs what this session makes of what does not show its content")
             texts = self.made.texts(path)
             if not texts and len(self._ran) <= _MAX_RAN:
                 self._ran.setdefault((program, path, simple.words[0].text), simple)
@@ -187,6 +207,9 @@ class Collector:
         if is_interpreter(runner):
             for use in file_uses(runner, text):
                 self.touches.use(use, runner)
+        elif program in _SCRIPTS:
+            for use in _SCRIPTS[program](text):
+                self.touches.use(use, program)
         elif runner in _SHELLS or first is None:
             self.touches.lenient += 1  # of its arguments not more is asked than of a script that stood there before
             shell = runner if runner in _SHELLS else "sh"

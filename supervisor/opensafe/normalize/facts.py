@@ -8,6 +8,7 @@ import msgspec
 from opensafe.model.facts import ClassTables, Facts, HostFact, PathFact
 
 from .findings import ShellParse, Target
+from .kept import is_pattern
 from .paths import path_classifier
 from .urls import host_classifier
 
@@ -31,7 +32,39 @@ def from_parse(parse: ShellParse, tables: ClassTables, *, env: dict[str, str] = 
         opaque=bool(reasons),
         opaque_reasons=tuple(reasons),
         size=size,
+        recalled=parse.recalled,
     )
+
+
+def with_recorded(fresh: Facts, recorded: Facts, tables: ClassTables) -> Facts:
+    """Facts read anew, and those that a record has beside them of what the session's calls before wrote.
+
+    That stands in no record: so they are taken as recorded, and only their classes made anew. Nothing is taken away.
+    """
+
+    def joined(ours: tuple[PathFact, ...], theirs: tuple[PathFact, ...]) -> tuple[PathFact, ...]:
+        known = {fact.path: fact for fact in ours}
+        return tuple({**{fact.path: known.get(fact.path) or _again(fact, tables) for fact in theirs}, **known}.values())
+
+    hosts = [_host(fact, tables) for fact in recorded.hosts]
+    reasons = tuple(dict.fromkeys([*recorded.opaque_reasons, *fresh.opaque_reasons]))
+    return msgspec.structs.replace(
+        fresh,
+        commands=(*recorded.commands, *(one for one in fresh.commands if one not in recorded.commands)),
+        reads=joined(fresh.reads, recorded.reads),
+        writes=joined(fresh.writes, recorded.writes),
+        deletes=joined(fresh.deletes, recorded.deletes),
+        hosts=(*hosts, *(one for one in fresh.hosts if one not in hosts)),
+        opaque=fresh.opaque or recorded.opaque,
+        opaque_reasons=reasons,
+        recalled=True,
+    )
+
+
+def _again(fact: PathFact, tables: ClassTables) -> PathFact:
+    if is_pattern(fact.path):
+        return PathFact(path=fact.path, classes=path_classifier(tables).classify_glob(fact.path)[0])
+    return one_path(fact.path, tables)
 
 
 def one_path(path: str, tables: ClassTables) -> PathFact:

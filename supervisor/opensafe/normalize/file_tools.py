@@ -17,6 +17,7 @@ from opensafe.model.files import INLINE_MAX, MAX_PAGE, MAX_TREE_BYTES, MAX_TREE_
 
 from .environment import DEFAULT_CWD
 from .facts import one_path
+from .leaves import left_by_move, left_by_write
 from .paths import MAX_PATH, contains, relative, resolve
 from .tool_spec import TIMEOUT, USER, Sealed, ToolSpec, object_schema, program_of
 
@@ -198,7 +199,7 @@ FILE_TOOLS: Final = (
             oneOf=[{"required": ["content"]}, {"required": ["content_base64"]}, {"required": ["sha256"]}],
             dependentRequired={"size": ["sha256"], "sha256": ["size"], "truncate": ["offset"]},
         ),
-        facts=_content, program=_write, bulk=("content", "content_base64"), identity="owner",
+        facts=_content, program=_write, leaves=left_by_write, bulk=("content", "content_base64"), identity="owner",
     ),
     _tool(
         "List",
@@ -224,7 +225,7 @@ FILE_TOOLS: Final = (
     _tool(
         "Move", "Rename `path` to `to`; an existing file there stays unless `replace`.", "files", {},
         schema=object_schema(["path", "to"], {"path": _PATH, "to": _PATH, "replace": _FLAG}),
-        facts=_moves, program=_move,
+        facts=_moves, program=_move, leaves=left_by_move,
     ),
     _tool(
         "Mkdir", "Make a directory, with `parents` those above it too, as the user `owner`; `mode` is octal.", "files",

@@ -29,7 +29,10 @@ class Target(NamedTuple):
 
 
 class ShellParse(NamedTuple):
-    """All that could be understood. `reasons` is empty if and only if nothing was left open."""
+    """All that could be understood. `reasons` is empty if and only if nothing was left open.
+
+    recalled: some of it was read off what the session's calls before wrote.
+    """
 
     commands: tuple[Command, ...] = ()
     reads: tuple[Target, ...] = ()
@@ -37,6 +40,7 @@ class ShellParse(NamedTuple):
     deletes: tuple[Target, ...] = ()
     hosts: tuple[HostFact, ...] = ()
     reasons: tuple[str, ...] = ()
+    recalled: bool = False
 
     @property
     def opaque(self) -> bool:
@@ -70,7 +74,7 @@ class Findings:
             for one in told
         )
 
-    def result(self) -> ShellParse:
+    def result(self, *, recalled: bool = False) -> ShellParse:
         """What was collected so far."""
         return ShellParse(
             commands=tuple(self._commands),
@@ -79,6 +83,7 @@ class Findings:
             deletes=tuple(self._targets["delete"]),
             hosts=tuple(self._hosts.values()),
             reasons=tuple(self._reasons),
+            recalled=recalled,
         )
 
     def doubt(self, reason: str) -> None:

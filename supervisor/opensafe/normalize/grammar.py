@@ -29,6 +29,8 @@ _ERREXIT: Final = re.compile(rb"(?:#[^\n]*\n|\s)*set -(?:[a-zA-Z]*e|o errexit)")
 _NO_ERREXIT: Final = re.compile(rb"set \+|shopt|\beval\b|\bsource\b|(?:^|[;&\s])\. ")
 _READS_LINES: Final = re.compile(rb"while (?:IFS= )?read -r (?:-d '' )?([a-z_][a-z_0-9]*) *[;\n]")
 _READS_ARRAY: Final = re.compile(rb"(?:mapfile|readarray) -t ([a-z_][a-z_0-9]*) ")
+#: Programs that don't end the shell around them, as `exit 0` would.
+_GOES_ON: Final = frozenset({"cat", "cd", "chmod", "cp", "echo", "ls", "mkdir", "mv", "printf", "tee", "touch", "true"})
 MAX_WORDS: Final = 4096
 Tail = tuple[Sequence[Node], Sequence[Word]]
 
@@ -110,6 +112,23 @@ class Text(Flow):
             self._body(name, body, None)
         if not self._via:
             self._collector.finish()
+            if self._collector.made:
+                self._collector.made.straight = self._is_straight(nodes)
+
+    def _is_straight(self, nodes: Sequence[Node]) -> bool:
+        """Whether all of it ran if it ended well: one command, or such as `&&` joins, and none that ends the shell."""
+        left = [node for node in nodes if node.type not in ("comment", "\n")]
+        if len(left) != 1:
+            return False
+        while left:
+            node = left.pop()
+            if node.type == "list" and [one.type for one in node.children if not one.is_named] == ["&&"]:
+                left += node.named_children
+            elif node.type == "redirected_statement":
+                left.append(node.named_children[0])
+            elif node.type != "command" or self.slice(node.children[0]) not in _GOES_ON:
+                return False
+        return True
 
     def statements(self, nodes: Sequence[Node], position: str, *, whole: bool = True) -> None:
         """A list of statements; one followed by `&` runs in the background."""

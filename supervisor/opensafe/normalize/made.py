@@ -6,10 +6,11 @@ compilers; what a program of the workspace generates is its own and is left alon
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Final, NamedTuple
+
+from opensafe.model.written import NOTHING, NOTHING_LEFT, Left, Written
 
 from .interpreters import is_interpreter
 from .kept import MAX_TEXT, Kept, is_pattern
@@ -66,40 +67,67 @@ class Step(NamedTuple):
     runs_file: bool
 
 
+class _Apart:
+    """`Made.apart`: every command is one, so it is no generator."""
+
+    __slots__ = ("_before", "_made")
+
+    def __init__(self, made: "Made") -> None:
+        self._made = made
+        self._before = made.said
+
+    def __enter__(self) -> None:
+        self._made.said = ""
+
+    def __exit__(self, *_: object) -> None:
+        if self._before:
+            self._made.said = f"{self._before}{self._made.said}"[: MAX_TEXT + 1]
+
+
 class Made:
-    """Files by what this text put into them.
+    """Files by what this text put into them, and the session's calls `before`.
 
     `piped`, `flows`: what a command is fed, and prints, does not stand in the text. `hidden` counts such commands.
     `fed`, `said`: of what it is fed, and of what was printed since that was emptied, the text that is known.
+    `straight`: every command ran if the text ended well.
     """
 
-    def __init__(self) -> None:
-        self.piped = self.flows = False
+    def __init__(self, before: Written = NOTHING) -> None:
+        self.piped = self.flows = self.straight = False
         self.hidden = 0
         self.fed = self.said = ""
         self._decoded: set[str] = set()
         self._filtered: set[str] = set()
         self._written: set[str] = set()
-        self._kept = Kept()
+        self._kept = Kept(before)
 
     def __bool__(self) -> bool:
         """Whether any file is known, or known to be hidden."""
-        return bool(self._kept or self._decoded or self._filtered)
+        return bool(self._kept.texts or self._decoded or self._filtered)
 
-    @contextmanager
-    def apart(self) -> Iterator[None]:
+    @property
+    def recalled(self) -> bool:
+        """Whether something was read off what calls before wrote."""
+        return self._kept.recalled
+
+    def left(self) -> Left:
+        """What files may hold from this text's start on."""
+        if not self and not self._kept.crowded:
+            return NOTHING_LEFT
+        hidden = dict.fromkeys([*self._decoded, *self._filtered], ())
+        last = self._kept.last if self.straight else {}
+        sure = {path: (text,) for path, text in last.items() if text is not None and path not in hidden}
+        return Left(texts={**self._kept.texts, **hidden}, sure=sure, crowded=self._kept.crowded)
+
+    def apart(self) -> "_Apart":
         """Within, `said` is what is printed there alone. It is bounded: what is too long for a file stays too long."""
-        before, self.said = self.said, ""
-        try:
-            yield
-        finally:
-            self.said = f"{before}{self.said}"[: MAX_TEXT + 1] if len(before) <= MAX_TEXT else before
+        return _Apart(self)
 
     def step(self, step: Step) -> None:
         """Follow content through one command."""
         hides = self._hides(step)
         decoded = hides == "decoded" or self._is_in(step.reads, self._decoded)
-        hidden = bool(hides) or self.piped or self._is_in(step.reads, self._decoded | self._filtered)
+        hidden = bool(hides) or self.piped or any(map(self._is_hidden, step.reads))
         writes = [*step.writes, *step.into]
         if step.program in _DECODERS:
             writes += [_SUFFIX.sub("", path) for path in step.reads if _SUFFIX.search(path)]
@@ -125,9 +153,9 @@ class Made:
     def runs(self, path: str) -> bool:
         """Whether the file that is run holds what does not stand in the text."""
         if is_pattern(path):
-            found = bool(self._kept.matching(path, self._decoded | self._filtered))
+            found = bool(self._kept.matching(path, self._decoded | self._filtered)) or self._kept.hides(path)
         else:
-            found = path in self._decoded or path in self._filtered
+            found = self._is_hidden(path)
         return found or self._kept.crowded
 
     def runs_around(self, program: str) -> bool:
@@ -150,6 +178,10 @@ class Made:
             return reads or not is_interpreter(step.program)
         named = [*writes, *step.reads]
         return step.program in _FILTERS and all(_CODE.fullmatch(path.rpartition("/")[2]) for path in named)
+
+    def _is_hidden(self, path: str) -> bool:
+        """Whether a file holds what is not known; what this text writes over it is looked at beside that."""
+        return path in self._decoded or path in self._filtered or self._kept.hides(path)
 
     def _is_in(self, paths: Iterable[str], known: set[str]) -> bool:
         return not known.isdisjoint(paths)
@@ -210,9 +242,9 @@ class Made:
                 texts, inner = self._kept.of(path), path[len(source) :]
                 if texts:
                     places = [(to, f"{to}/{source.rpartition('/')[2]}") for to in step.writes]
-                    self._put([f"{to}{inner}" for pair in places for to in pair], texts, ())
+                    self._put([f"{to}{inner}" for pair in places for to in pair], texts, (), certain=False)
 
-    def _put(self, paths: Iterable[str], texts: Sequence[str], appends: Sequence[str]) -> None:
+    def _put(self, paths: Iterable[str], texts: Sequence[str], appends: Sequence[str], *, certain: bool = True) -> None:
         for path in paths:
-            if not self._kept.put(path, texts, more=path in appends):
+            if not self._kept.put(path, texts, more=path in appends, certain=certain):
                 self._filtered.add(path)

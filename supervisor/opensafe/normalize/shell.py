@@ -11,6 +11,8 @@ from typing import Final
 import tree_sitter_bash
 from tree_sitter import Language, Parser, Tree
 
+from opensafe.model.written import NOTHING, NOTHING_LEFT, Left, Written
+
 from .commands import Collector
 from .environment import DEFAULT_CWD, GUEST_ENV, UNSET
 from .findings import ShellParse
@@ -20,7 +22,7 @@ from .options import Use
 from .simple import Simple
 from .word import HOLE, Word
 
-__all__ = ["ShellParse", "parse_argv", "parse_shell"]
+__all__ = ["ShellParse", "parse_argv", "parse_shell", "read_argv", "read_shell"]
 
 MAX_TEXT: Final = 64 * 1024
 MAX_STEPS: Final = 4096
@@ -54,13 +56,27 @@ def parse_shell(text: str, cwd: str = DEFAULT_CWD, env: Mapping[str, str] = GUES
 
     A text over 64 KiB is opaque and not looked at.
     """
-    return _settled(cwd, env, lambda walk: walk.text(text, "top", ()))
+    return read_shell(text, cwd, env)[0]
 
 
 def parse_argv(argv: Sequence[str], cwd: str = DEFAULT_CWD, env: Mapping[str, str] = GUEST_ENV) -> ShellParse:
     """The same for an argv that no shell sees: wrappers are unwrapped, operands sorted; total."""
+    return read_argv(argv, cwd, env)[0]
+
+
+def read_shell(
+    text: str, cwd: str = DEFAULT_CWD, env: Mapping[str, str] = GUEST_ENV, before: Written = NOTHING
+) -> tuple[ShellParse, Left]:
+    """As `parse_shell`, where the session's calls before wrote files; and what this one leaves."""
+    return _settled(cwd, env, before, lambda walk: walk.text(text, "top", ()))
+
+
+def read_argv(
+    argv: Sequence[str], cwd: str = DEFAULT_CWD, env: Mapping[str, str] = GUEST_ENV, before: Written = NOTHING
+) -> tuple[ShellParse, Left]:
+    """As `parse_argv`, likewise."""
     if any(HOLE in word for word in argv) or not argv:
-        return ShellParse(reasons=("an argv is empty or holds a NUL",))
+        return ShellParse(reasons=("an argv is empty or holds a NUL",)), NOTHING_LEFT
     long = sum(map(len, argv)) > 4 * MAX_TEXT
     words = [Word(word) for word in (argv[:1] if long else argv)]
 
@@ -70,22 +86,24 @@ def parse_argv(argv: Sequence[str], cwd: str = DEFAULT_CWD, env: Mapping[str, st
         walk.guarded(lambda: walk.collector.command(Simple(words)))
         walk.guarded(walk.collector.finish)
 
-    return _settled(cwd, env, walk)
+    return _settled(cwd, env, before, walk)
 
 
-def _settled(cwd: str, env: Mapping[str, str], walk: Callable[["_Walk"], None]) -> ShellParse:
+def _settled(
+    cwd: str, env: Mapping[str, str], before: Written, walk: Callable[["_Walk"], None]
+) -> tuple[ShellParse, Left]:
     """The parse once nothing was relied on that a later part of the text takes away: at most two walks."""
     trees: dict[bytes, Tree | None] = {}
-    first = _Walk(cwd, env, frozenset(), trees)
+    first = _Walk(cwd, env, frozenset(), trees, before)
     walk(first)
     lost = first.collector.lost_too_late
     if not lost:
-        return first.collector.findings.result()
-    second = _Walk(cwd, env, frozenset(lost), trees)
+        return first.result()
+    second = _Walk(cwd, env, frozenset(lost), trees, before)
     walk(second)
     if second.collector.lost_too_late:
         second.collector.doubt("what a loop changes was relied on before")
-    return second.collector.findings.result()
+    return second.result()
 
 
 def _distinct_ends(text: str) -> str:
@@ -135,8 +153,15 @@ def _parse(source: bytes, most: int) -> tuple[Tree | None, int]:
 class _Walk:
     """One parse: the collector all texts feed, and the environment the outermost one starts with."""
 
-    def __init__(self, cwd: str, env: Mapping[str, str], lost: frozenset[str], trees: dict[bytes, Tree | None]) -> None:
-        self.collector = Collector(cwd, self.text, lost)
+    def __init__(
+        self,
+        cwd: str,
+        env: Mapping[str, str],
+        lost: frozenset[str],
+        trees: dict[bytes, Tree | None],
+        before: Written,
+    ) -> None:
+        self.collector = Collector(cwd, self.text, lost, before)
         self.collector.home = lambda: self.inherited("HOME", self._scopes[-1]) if self._scopes else None
         self._env = env
         self._trees = trees
@@ -201,6 +226,11 @@ class _Walk:
             self._trees[source], reads = _parse(source, self._reads)
             self._reads -= reads
         return self._trees[source]
+
+    def result(self) -> tuple[ShellParse, Left]:
+        """What was found, and what files may hold from here on."""
+        made = self.collector.made
+        return self.collector.findings.result(recalled=made.recalled), made.left()
 
     def room(self, more: int) -> bool:
         """Take from what known values may add: a variable that holds others twice doubles them."""

@@ -8,6 +8,7 @@ import msgspec
 from opensafe.model.calls import Program
 from opensafe.model.decision import Grant
 from opensafe.model.facts import ClassTables, Facts
+from opensafe.model.written import Left, Written
 
 from .environment import DEFAULT_CWD, GUEST_ENV
 
@@ -21,6 +22,8 @@ TIMEOUT: Final = {"type": "integer", "minimum": 50, "maximum": 3_600_000}
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `facts` and `program` are pure functions of the sealed arguments; `bulk` names sealed fields.
 
+    reads: as `facts`, for a tool that runs files, of the files that calls before wrote as well; and what it leaves in
+    them. leaves: the same of a tool that runs none, from the arguments with their content.
     identity: the argument that names the user to run as, if there is one.
     risk, server, pinned, untrusted, elsewhere: of a site's tool, as its manifest says; one that runs elsewhere has no
     program.
@@ -32,6 +35,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     entrypoint: str
     facts: Callable[[Sealed, ClassTables], Facts]
     program: Callable[[Sealed, Grant], Program]
+    reads: Callable[[Sealed, ClassTables, Written], tuple[Facts, Left]] | None = None
+    leaves: Callable[[Sealed, Written], Left] | None = None
     bulk: tuple[str, ...] = ()
     identity: str = ""
     risk: str = ""

@@ -21,6 +21,7 @@ from opensafe.model.canonical import MAX_SAFE_INTEGER, digest
 from opensafe.model.decision import Grant
 from opensafe.model.facts import ClassTables, Facts
 from opensafe.model.sandbox import User
+from opensafe.model.written import NOTHING, NOTHING_LEFT, Left, Written
 
 from .arguments import parse_object, pointer
 from .environment import DEFAULT_CWD, GUEST_ENV
@@ -28,7 +29,7 @@ from .facts import from_parse
 from .file_tools import FILE_TOOLS
 from .paths import MAX_PATH, resolve
 from .secrets import NAMES, shapes
-from .shell import parse_argv, parse_shell
+from .shell import read_argv, read_shell
 from .tool_spec import TIMEOUT, USER, Sealed, ToolSpec, object_schema, program_of
 
 MAX_ARGUMENT: Final = 128 * 1024 - 1  # MAX_ARG_STRLEN less the final NUL
@@ -98,6 +99,15 @@ class Registry:
             return self.facts_of(call.tool, call.sealed, tables)
         facts = self.facts_of(call.tool, _as(call.sealed, user), tables)
         return msgspec.structs.replace(facts, env=call.sealed.get("env", {}))
+
+    def read(self, call: ToolCall, tables: ClassTables, user: User | None, before: Written) -> tuple[Facts, Left]:
+        """The facts, where the session's calls before wrote files; and what this one leaves, once it is allowed."""
+        spec = self.spec(call.tool)
+        if spec.reads is None:
+            left = spec.leaves(call.arguments, before) if spec.leaves is not None else NOTHING_LEFT
+            return self.facts(call, tables, user), left
+        facts, left = spec.reads(_as(call.sealed, user), tables, before)
+        return (facts if user is None else msgspec.structs.replace(facts, env=call.sealed.get("env", {}))), left
 
     def facts_of(self, tool: str, sealed: Sealed, tables: ClassTables) -> Facts:
         """The same from what a record holds."""
@@ -214,16 +224,24 @@ def _as(sealed: Sealed, user: User | None) -> Sealed:
 # Facts
 
 
-def _bash_facts(sealed: Sealed, tables: ClassTables) -> Facts:
+def _bash_reads(sealed: Sealed, tables: ClassTables, before: Written = NOTHING) -> tuple[Facts, Left]:
     command, env = sealed["command"], sealed.get("env", {})
-    parse = parse_shell(command, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env})
-    return from_parse(parse, tables, env=env, size=len(command.encode("utf-8")))
+    parse, left = read_shell(command, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env}, before)
+    return from_parse(parse, tables, env=env, size=len(command.encode("utf-8"))), left
+
+
+def _exec_reads(sealed: Sealed, tables: ClassTables, before: Written = NOTHING) -> tuple[Facts, Left]:
+    argv, env = sealed["argv"], sealed.get("env", {})
+    parse, left = read_argv(argv, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env}, before)
+    return from_parse(parse, tables, env=env, size=sum(len(text.encode("utf-8")) for text in argv)), left
+
+
+def _bash_facts(sealed: Sealed, tables: ClassTables) -> Facts:
+    return _bash_reads(sealed, tables)[0]
 
 
 def _exec_facts(sealed: Sealed, tables: ClassTables) -> Facts:
-    argv, env = sealed["argv"], sealed.get("env", {})
-    parse = parse_argv(argv, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env})
-    return from_parse(parse, tables, env=env, size=sum(len(text.encode("utf-8")) for text in argv))
+    return _exec_reads(sealed, tables)[0]
 
 
 # Programs
@@ -257,6 +275,7 @@ DEFAULT_REGISTRY: Final = Registry(
             schema=object_schema(["command"], {"command": {"type": "string", "minLength": 1}, **_RUN}),
             entrypoint="gate/bash",
             facts=_bash_facts,
+            reads=_bash_reads,
             program=_bash_program,
             identity="user",
         ),
@@ -278,6 +297,7 @@ DEFAULT_REGISTRY: Final = Registry(
             ),
             entrypoint="gate/exec",
             facts=_exec_facts,
+            reads=_exec_reads,
             program=_exec_program,
             identity="user",
         ),

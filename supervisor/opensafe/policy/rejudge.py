@@ -2,8 +2,8 @@
 
 Of the record only the sealed arguments are trusted to say what the call is: they are normalised anew with the class
 tables and the tools of the bundle that judges. Principal, session, budget, approval, whether standard input was
-streamed, what was asked of the run, who in the image has the user's name, and the digests of a tool's description don't
-show in the arguments and are taken as recorded.
+streamed, what was asked of the run, who in the image has the user's name, the digests of a tool's description, and what
+files hold that calls before wrote (`recalled`) don't show in the arguments and are taken as recorded.
 """
 
 from typing import Final
@@ -12,8 +12,10 @@ import msgspec
 
 from opensafe.errors import PolicyError, RequestError
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
+from opensafe.model.facts import Facts
 from opensafe.model.records import DecisionRecord
 from opensafe.model.sandbox import Launch
+from opensafe.normalize.facts import with_recorded
 
 from .engine import Engine
 from .subject import build_launch, call_input
@@ -41,6 +43,9 @@ def judge_again(engine: Engine, record: DecisionRecord) -> Again:
     registry = engine.registry
     call = registry.reopen(asked.id, asked.tool, asked.arguments)
     facts = registry.facts(call, engine.tables, asked.user)
+    if asked.recalled:
+        recorded = Facts(**{name: getattr(asked, name) for name in Facts.__struct_fields__})
+        facts = with_recorded(facts, recorded, engine.tables)
     again = call_input(
         call,
         facts,

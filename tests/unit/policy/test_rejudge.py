@@ -10,6 +10,7 @@ from opensafe.model.decision import Action, Decision, Grant
 from opensafe.model.facts import PathFact
 from opensafe.model.policy_input import ApprovalInput, PolicyInput
 from opensafe.model.records import Bundle, DecisionRecord
+from opensafe.model.written import Written
 from opensafe.normalize.tools import DEFAULT_REGISTRY
 from opensafe.policy.compare import compare
 from opensafe.policy.engine import Engine
@@ -52,6 +53,22 @@ def test_facts_are_read_anew(engine: Engine) -> None:
     lying = msgspec.structs.replace(honest, input=msgspec.structs.replace(honest.input, call=forged))
     assert engine.evaluate("gate/bash", lying.input).action is Action.ALLOW  # the control: the lie would work
     assert judge_again(engine, lying).decision.action is Action.BLOCK
+
+
+def test_what_calls_before_wrote_is_taken_as_recorded_and_takes_nothing_away(engine: Engine) -> None:
+    plain = recorded(engine, "sh s.sh")
+    call = DEFAULT_REGISTRY.validate("c1", "Bash", b'{"command": "sh s.sh"}', 1 << 20)
+    before = Written(texts={"/workspace/s.sh": ("cat /etc/shadow\n",)})
+    facts, _ = DEFAULT_REGISTRY.read(call, engine.tables, None, before)
+    asked = msgspec.structs.replace(plain.input, call=call_input(call, facts))
+    recalled = msgspec.structs.replace(plain, input=asked)
+    assert judge_again(engine, plain).decision.action is Action.ALLOW
+    assert judge_again(engine, recalled).decision == engine.evaluate("gate/bash", asked)
+    assert judge_again(engine, recalled).decision.action is Action.BLOCK
+    shadow = recorded(engine, "cat /etc/shadow", Action.BLOCK)
+    lying = msgspec.structs.replace(shadow.input.call, reads=(), commands=(), recalled=True)
+    claimed = msgspec.structs.replace(shadow, input=msgspec.structs.replace(shadow.input, call=lying))
+    assert judge_again(engine, claimed).decision.action is Action.BLOCK
 
 
 class Listening:
