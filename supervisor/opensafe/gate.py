@@ -157,6 +157,7 @@ class Gate:
                 user = await self._user(live)
                 judged = self._judge.decide(self._ask(live, approval, user))
                 outcome = await self._act(live, judged, approval)
+                self._judge.ended(live.key, outcome)  # before anybody hears of the end
                 describe_outcome(span, outcome)
                 if self._tracing.capture_content:
                     describe_content(span, call.sealed, live.journal.head(READ) if outcome.exit_code == 0 else None)
@@ -227,6 +228,7 @@ class Gate:
 
     async def _abandon(self, live: LiveCall, error: OpenSafeError) -> None:
         """End a call that can't go on. One that was decided gets an outcome; another may be sent again."""
+        self._judge.ended(live.key, None)
         row = self._store.call(*live.key)
         if row is not None and row.outcome is None and self._log.failure is None:
             outcome = Outcome(kind=OutcomeKind.LOST, detail=str(error))

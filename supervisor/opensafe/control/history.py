@@ -1,4 +1,4 @@
-"""What policy is told of the past: usage against limits, windows, taints, bans.
+"""What policy is told of the past: usage against limits, windows, taints, bans; and what calls wrote, for the facts.
 
 All of it is read from the index, which has every record from the moment it is written, so calls sent at once can't
 share the last one a ceiling allows.
@@ -14,12 +14,15 @@ from opensafe.model.usage import Usage
 from opensafe.state.rows import CallRow, SandboxRow, SessionRow
 from opensafe.state.store import Store
 
+from .remembered import Remembered
+
 
 class History:
     """Answers for one judgement at a time, in the event loop's thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.written = Remembered(store)
 
     def of(self, session: SessionRow, sandbox_id: str, hosts: Iterable[str] = ()) -> tuple[SessionInput, BudgetInput]:
         """The past of `session` for a call in `sandbox_id` ("": in none) that names these hosts."""

@@ -16,9 +16,11 @@ from opensafe.model.calls import Principal, ToolCall
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.history import effects_of
 from opensafe.model.ids import new_id, now_us
+from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, CallInput, PolicyInput, SandboxInput, SessionInput
 from opensafe.model.records import Bundle, DecisionRecord
 from opensafe.model.sandbox import Asked, Launch, SandboxSpec, User
+from opensafe.model.written import NOTHING_LEFT, Left
 from opensafe.normalize.tools import Registry
 from opensafe.policy.engine import Engine
 from opensafe.policy.subject import build_launch, call_input
@@ -151,11 +153,13 @@ class Judge:
         decision_id = new_id("dec")
         entrypoint = self._entrypoint(ask)
         with self._tracing.child(semconv.SPAN_POLICY, **{semconv.ENTRYPOINT: entrypoint}) as span:
-            question = self._question(ask, decision_id)
+            question, left = self._question(ask, decision_id)
             begun = time.perf_counter_ns()
             decision = self._evaluate(entrypoint, question)
             evaluation_ns = time.perf_counter_ns() - begun
             decision, launch, subject = self._authorise(ask, decision)
+            if launch is not None and ask.call is not None:
+                self._history.written.learn((ask.session.session_id, ask.call.call_id), decision_id, left)
             describe_decision(span, decision, decision_id, bundle.revision)
             ids = Ids(span)
             now = now_us()
@@ -205,7 +209,12 @@ class Judge:
     def _entrypoint(self, ask: Ask) -> str:
         return self.registry.entrypoint(ask.call.tool) if ask.call else SANDBOX_ENTRYPOINT
 
-    def _question(self, ask: Ask, decision_id: str) -> PolicyInput:
+    def ended(self, key: tuple[str, str], outcome: Outcome | None) -> None:
+        """A call that may have been allowed ended. What it wrote holds where its program said so."""
+        well = outcome is not None and outcome.kind is OutcomeKind.EXITED and outcome.exit_code == 0
+        self._history.written.ended(key, well=well)
+
+    def _question(self, ask: Ask, decision_id: str) -> tuple[PolicyInput, Left]:
         call, sandbox = ask.call, ask.sandbox
         if ask.spec is not None:
             sandbox = msgspec.structs.replace(
@@ -216,9 +225,9 @@ class Judge:
                 network=ask.spec.network,
                 limits=ask.spec.limits,
             )
-        asked = self._call(call, ask) if call else _NO_CALL
+        asked, left = self._call(call, ask) if call else (_NO_CALL, NOTHING_LEFT)
         session, budget = self._history.of(ask.session, ask.sandbox.id, (host.name for host in asked.hosts))
-        return PolicyInput(
+        question = PolicyInput(
             id=decision_id,
             kind="call" if call else "sandbox",
             call=asked,
@@ -228,11 +237,14 @@ class Judge:
             sandbox=sandbox,
             approval=ask.approval,
         )
+        return question, left
 
-    def _call(self, call: ToolCall, ask: Ask) -> CallInput:
-        return call_input(
+    def _call(self, call: ToolCall, ask: Ask) -> tuple[CallInput, Left]:
+        before = self._history.written.of(ask.session.session_id)
+        facts, left = self.registry.read(call, self.engine.tables, ask.user, before)
+        asked = call_input(
             call,
-            self.registry.facts(call, self.engine.tables, ask.user),
+            facts,
             self.registry.spec(call.tool),
             stdin=ask.stdin,
             asked=ask.asked,
@@ -240,6 +252,7 @@ class Judge:
             description_digest=ask.description_digest,
             pinned_digest=ask.pinned_digest,
         )
+        return asked, left
 
     def _evaluate(self, entrypoint: str, question: PolicyInput) -> Decision:
         try:

@@ -1,4 +1,4 @@
--- Everything but `parked` is a fold of the audit log and can be rebuilt from it.
+-- Everything but `parked` and the texts of `written` is a fold of the audit log and can be rebuilt from it.
 -- How many records are folded, and the leaf hash of the last.
 CREATE TABLE tip (
     one    INTEGER PRIMARY KEY CHECK (one = 1),
@@ -158,4 +158,13 @@ CREATE TABLE bundles (
 CREATE TABLE parked (
     review_id TEXT PRIMARY KEY,
     arguments BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Files that calls of open sessions wrote; texts: what each may hold, NULL where that is not known. The path '' stands
+-- for more files than are kept.
+CREATE TABLE written (
+    session_id TEXT NOT NULL,
+    path       TEXT NOT NULL,
+    texts      TEXT,
+    PRIMARY KEY (session_id, path)
 ) STRICT, WITHOUT ROWID;

@@ -37,6 +37,7 @@ from opensafe.model.records import (
 from .history import History
 from .rows import BundleRow, CallRow, ReviewRow, SandboxRow, SessionRow
 from .sandboxes import SandboxIndex
+from .written import WrittenIndex
 
 #: Which calls are in a state, in SQL.
 _STATES: Final = {
@@ -47,7 +48,7 @@ _STATES: Final = {
 }
 #: Records of one transaction. Each commit writes every page that was touched since the last.
 _GROUP: Final = 64
-_VERSION: Final = 8
+_VERSION: Final = 9
 
 
 class Store:
@@ -65,6 +66,7 @@ class Store:
         self._session: SessionRow | None = None
         self.history = History(self._db)
         self.sandboxes = SandboxIndex(self._db)
+        self.written = WrittenIndex(self._db)
 
     def close(self) -> None:
         """Commit what was folded, and close the file."""
@@ -304,6 +306,7 @@ class Store:
             if allowed:
                 self.sandboxes.fold_activity(record.sandbox_id, record.time_us)
         self.history.fold_decision(record)
+        self.written.fold_decision(record)
 
     def _fold_outcome(self, record: OutcomeRecord) -> None:
         if record.usage is not None:
@@ -342,6 +345,7 @@ class Store:
         if record.state == "closed":
             self._db.execute("UPDATE sessions SET closed = 1 WHERE session_id = ?", (record.session_id,))
             self.history.fold_closed(record.session_id)
+            self.written.fold_closed(record.session_id)
             return
         self._db.execute(
             "INSERT INTO sessions (session_id, principal, agent, conversation_id, trace_id, created_us, limits)"
