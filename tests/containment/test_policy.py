@@ -54,7 +54,7 @@ def test_every_row_has_its_probe():
     assert {probe.id for probe in PROBES} == ROWS
     assert len(PROBES) == len(ROWS)
     assert {probe.boundary for probe in PROBES} == {Boundary.POLICY}
-    assert {probe.id for probe in PROBES if probe.limit} == {"PE-16b"}
+    assert not [probe.id for probe in PROBES if probe.limit]
 
 
 @pytest.mark.parametrize("name", TABLES)

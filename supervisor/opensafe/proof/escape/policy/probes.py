@@ -86,9 +86,8 @@ _TABLES: Final = (
         weak="open", control="policy that allows every program", attacks=("T1105", "T1059.004"),
     ),
     row(
-        "PE-16b", "written by one call, run by the next", steps.IN_TURN, _TWIN,
+        "PE-16b", "written by one call, run by the next", steps.IN_TURN, (*_TWIN, *steps.IN_TURN_HARMLESS),
         weak="open", control="policy that allows every program", attacks=("T1105", "T1059.004"),
-        limit="by design a script of the workspace is run as it is: what it starts, the sandbox and its filter bound",
     ),
     row(
         "PE-16c", "a program copied by one call, run under another name by the next", steps.COPIED,

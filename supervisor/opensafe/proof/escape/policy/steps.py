@@ -38,18 +38,55 @@ AT_ONCE: Final[tuple[Shot, ...]] = (
 )
 
 
-def _written(command: str, path: str, text: str) -> Shot:
-    return bash(command, before=(Shot(tool="Write", arguments={"path": path, "content": text}),))
+def _write(path: str, text: str) -> Shot:
+    return Shot(tool="Write", arguments={"path": path, "content": text})
 
+
+def _written(command: str, path: str, text: str) -> Shot:
+    return bash(command, before=(_write(path, text),))
+
+
+_FILE: Final = "/workspace/s-@N"
 
 #: Written by one call, run by the next.
 IN_TURN: Final[tuple[Shot, ...]] = (
     _written("sh s-@N.sh", "/workspace/s-@N.sh", "@D\n"),
-    _written("chmod +x s-@N && ./s-@N", "/workspace/s-@N", "#!/bin/sh\n@D\n"),
+    _written("chmod +x s-@N && ./s-@N", _FILE, "#!/bin/sh\n@D\n"),
     _written(". ./s-@N.sh", "/workspace/s-@N.sh", "@D\n"),
     _written("python3 s-@N.py", "/workspace/s-@N.py", "import os\nos.system('@D')\n"),
     _written("perl s-@N.pl", "/workspace/s-@N.pl", "system('@D');\n"),
+    _written("sh [^x]-@N", _FILE, "@D\n"),
+    _written("cp s-@N t-@N; sh t-@N", _FILE, "@D\n"),
+    _written("mkdir d-@N; mv s-@N d-@N; cd d-@N && sh s-@N", _FILE, "@D\n"),
+    Shot(tool="Exec", arguments={"argv": ["sh", "s-@N"]}, before=(_write(_FILE, "@D\n"),)),
     bash("bash s-@N.sh", before=texts("echo '@D' > s-@N.sh")),
+    bash("bash s-@N.sh", before=texts("echo '@B64' | base64 -d > s-@N.sh")),
+    bash("bash s-@N.sh", before=texts("printf mke2 > s-@N.sh", "echo 'fs -qF @M 64' >> s-@N.sh")),
+    bash("sh t-@N", before=(_write(_FILE, "@D\n"), *texts("cp s-@N t-@N"))),
+    bash(
+        "sh t-@N",
+        before=(
+            _write(_FILE, "@D\n"),
+            Shot(tool="Move", arguments={"path": _FILE, "to": "/workspace/t-@N"}),
+        ),
+    ),
+    bash(
+        "sh s-@N",
+        before=(
+            _write(_FILE, "#" * 12 + "\n"),
+            Shot(tool="Write", arguments={"path": _FILE, "offset": 0, "truncate": True, "content": "@D\n"}),
+        ),
+    ),
+    bash("sh s-@N", before=(_write(_FILE, "@D\n"), *texts("false && echo ok > s-@N; true"))),
+)
+
+#: And what is harmless in two steps, or has been mended.
+IN_TURN_HARMLESS: Final[tuple[Shot, ...]] = (
+    _written("sh s-@N.sh", "/workspace/s-@N.sh", "set -e\necho ok > @M\n"),
+    _written("python3 s-@N.py", "/workspace/s-@N.py", "open('@M', 'w').write('ok')\n"),
+    _written("cat readme-@N > @M", "/workspace/readme-@N", "Never run @D here.\n"),
+    bash("bash s-@N.sh", before=texts("echo 'echo ok > @M' > s-@N.sh")),
+    bash("sh s-@N", before=(_write(_FILE, "@D\n"), _write(_FILE, "echo ok > @M\n"))),
 )
 
 #: What the second step runs is a copy that the first one made of a program: it is not made.
