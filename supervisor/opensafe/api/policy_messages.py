@@ -86,6 +86,14 @@ def explanation(record: DecisionRecord, found: Explanation) -> policy_pb2.Explai
     )
 
 
+def rules(activations: Activations) -> policy_pb2.ListRulesResponse:
+    """The catalogue of the bundle in force."""
+    found = activations.loaded.bundle
+    return policy_pb2.ListRulesResponse(
+        revision=found.revision, notes=[policy_pb2.RuleNote(**msgspec.to_builtins(note)) for note in found.rules]
+    )
+
+
 def candidate(found: Candidate) -> policy_pb2.Candidate:
     """A candidate in shadow with its counts."""
     fields = msgspec.to_builtins(found)

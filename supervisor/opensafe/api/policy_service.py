@@ -155,6 +155,14 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         record, found = await self._explanations.explain(self._principal, request.decision_id)
         return policy_messages.explanation(record, found)
 
+    async def ListRules(  # noqa: N802 - the name of the RPC
+        self,
+        request: policy_pb2.ListRulesRequest,  # noqa: ARG002 - it is empty
+        context: Any,  # noqa: ANN401, ARG002 - the form of a handler
+    ) -> policy_pb2.ListRulesResponse:
+        """What there is to fire."""
+        return policy_messages.rules(self._activations)
+
     async def StartShadow(  # noqa: N802 - the name of the RPC
         self,
         request_iterator: AsyncIterator[policy_pb2.StartShadowRequest],

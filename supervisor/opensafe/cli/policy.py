@@ -2,12 +2,13 @@
 
 import typer
 
-from . import authoring, bundles, digesting, explaining, options, replaying, shadowing
+from . import authoring, bundles, digesting, explaining, options, replaying, ruling, shadowing
 
 group = typer.Typer(help="The policy that is enforced.", no_args_is_help=True)
 group.command("build")(authoring.build)
 group.command("test")(authoring.check)
 group.command("lint")(authoring.lint)
+group.command("rules")(ruling.rules)
 group.command("replay")(replaying.replay)
 group.command("explain")(explaining.explain)
 group.add_typer(shadowing.group, name="shadow")

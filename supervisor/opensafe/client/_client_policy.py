@@ -12,7 +12,7 @@ from . import _policy, _trace, _wire
 from ._calls import encode_arguments
 from ._connection import Connection
 from ._failures import stream
-from ._types import BundleSettled, DaemonStatus, Permit, Verdict
+from ._types import BundleSettled, DaemonStatus, Permit, RuleList, Verdict
 
 
 class PolicyMethods(Connection):
@@ -87,6 +87,11 @@ class PolicyMethods(Connection):
         """Why a recent decision (or the latest of a call_id) is what it is. Raises NotFound for older ones."""
         request = policy_pb2.ExplainRequest(decision_id=decision_id)
         return _policy.explanation(await self._ask(self._policy.Explain(request)))
+
+    async def list_rules(self) -> RuleList:
+        """The rules that are in force, a note for each part of each."""
+        answer = await self._ask(self._policy.ListRules(policy_pb2.ListRulesRequest()))
+        return RuleList(revision=answer.revision, notes=_policy.notes(answer.notes))
 
     async def start_shadow(self, bundle: bytes) -> Candidate:
         """Let a signed bundle judge along, until it is stopped or the daemon ends. It decides nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # ValueType exists for the type checker only
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 import msgspec
@@ -20,12 +20,10 @@ from . import _wire
 _PIECE: Final = 32 * 1024
 
 
-def explanation(message: policy_pb2.ExplainResponse) -> Explanation:
-    """A decision explained. The grant is not part of it."""
-    verdict = _wire.verdict(message.decision)
+def notes(messages: Iterable[policy_pb2.RuleNote]) -> tuple[RuleNote, ...]:
+    """Parts of rules."""
     try:
-        question = msgspec.json.decode(message.question_json, type=PolicyInput)
-        notes = tuple(
+        return tuple(
             msgspec.convert(
                 {
                     "id": note.id,
@@ -39,12 +37,19 @@ def explanation(message: policy_pb2.ExplainResponse) -> Explanation:
                 },
                 RuleNote,
             )
-            for note in message.notes
+            for note in messages
         )
+    except msgspec.ValidationError as error:
+        raise _malformed("a rule", error) from error
+
+
+def explanation(message: policy_pb2.ExplainResponse) -> Explanation:
+    """A decision explained. The grant is not part of it."""
+    verdict = _wire.verdict(message.decision)
+    try:
+        question = msgspec.json.decode(message.question_json, type=PolicyInput)
     except msgspec.DecodeError as error:
-        raise OpenSafeError(
-            f"the daemon's explanation is malformed: {error}", remedy="Client and daemon must be of the same version."
-        ) from error
+        raise _malformed("the explanation", error) from error
     return Explanation(
         decision_id=verdict.decision_id,
         revision=verdict.bundle_revision,
@@ -58,7 +63,7 @@ def explanation(message: policy_pb2.ExplainResponse) -> Explanation:
             data_version=verdict.bundle_revision,
             shadow=_wire.rules(message.shadow),
         ),
-        notes=notes,
+        notes=notes(message.notes),
         nearest=tuple(Nearest(kind=one.kind, value=one.value, allowed=tuple(one.allowed)) for one in message.nearest),
     )
 
@@ -110,6 +115,12 @@ def shadow(message: policy_pb2.GetShadowResponse) -> ShadowReport:
             )
             for rule in message.rules
         ),
+    )
+
+
+def _malformed(what: str, error: msgspec.DecodeError) -> OpenSafeError:
+    return OpenSafeError(
+        f"the daemon's answer is malformed: {what}: {error}", remedy="Client and daemon must be of the same version."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from opensafe.model.decision import Action, RuleHit
+from opensafe.model.explanation import RuleNote
 from opensafe.model.outcome import Outcome
 
 
@@ -228,6 +229,13 @@ class BundleSettled(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     reason: str
     took_ms: int
+
+
+class RuleList(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of a bundle: for each part of each a note, in order of id, file and line."""
+
+    revision: str
+    notes: tuple[RuleNote, ...]
 
 
 class PoolState(msgspec.Struct, frozen=True, kw_only=True):

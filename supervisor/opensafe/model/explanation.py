@@ -1,12 +1,15 @@
 """Why policy said what it said: the verdict with its rules' sources, and the question it was given."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Final
 
 import msgspec
 
 from .decision import Decision, RuleHit, Severity
 from .policy_input import PolicyInput
 
+#: Mildest first, as they are declared.
+_GRAVITY: Final = tuple(Severity)
 _Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
@@ -40,6 +43,14 @@ class RuleNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 return -1
             at += len(piece)
         return sum(map(len, self.says))
+
+
+def by_rule(notes: Iterable[RuleNote]) -> dict[str, list[RuleNote]]:
+    """The parts of each rule, the gravest first, by id in order."""
+    found: dict[str, list[RuleNote]] = {}
+    for note in sorted(notes, key=lambda note: (note.id, -_GRAVITY.index(note.severity), note.file, note.line)):
+        found.setdefault(note.id, []).append(note)
+    return found
 
 
 class Nearest(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,15 @@ async def test_a_block_is_explained_by_its_source_and_the_nearest_host(agent, se
     assert [command.argv for command in found.question.call.commands] == [("curl", "https://docs.pyton.org")]
 
 
+async def test_the_rules_in_force_are_those_of_the_sources(agent):
+    found = await agent.list_rules()
+    assert found.revision == (await agent.status()).bundle_revision
+    sources = {note.file: (ROOT / "policies" / note.file).read_text() for note in found.notes}
+    assert all(f'"{note.id}"' in sources[note.file] for note in found.notes)
+    ids = {note.id for note in found.notes}
+    assert {"egress.domain.allowlist", "tool.bash.workspace.allow", "default.deny"} <= ids
+
+
 async def test_an_allow_is_explained_too(agent, session):
     verdict = await agent.decide(session, "Bash", {"command": "make test"})
     found = await agent.explain(verdict.decision_id)
@@ -53,6 +62,14 @@ async def test_nobody_sees_the_decisions_of_others_but_an_auditor(daemon, agent,
         with pytest.raises(NotFound):
             await other.explain(decision_id)
     assert (await reviewer.explain(decision_id)).decision_id == decision_id
+
+
+def test_the_command_line_lists_each_rule_once(daemon):
+    report = json.loads(opensafe(daemon, "rules", "--json").stdout)
+    shown = opensafe(daemon, "rules").stdout.splitlines()
+    assert report["summary"]["rules"] == len(shown) - 1 == len({line.split()[0] for line in shown[1:]})
+    assert report["summary"]["parts"] == len(report["details"]["notes"])
+    assert any(line.startswith("egress.domain.allowlist ") and " high " in line for line in shown)
 
 
 def test_the_command_line_judges_a_call_that_is_not_run(daemon):

@@ -40,7 +40,7 @@ COMMANDS = [
     *[["bench", name] for name in ("exec", "decision")],
     ["redteam", "run"],
     *[["fuzz", name] for name in ("list", "run", "mutants")],
-    *[["policy", name] for name in ("status", "build", "test", "lint", "replay", "explain", "digest")],
+    *[["policy", name] for name in ("status", "build", "test", "lint", "replay", "explain", "digest", "rules")],
     *[["policy", "shadow", name] for name in ("start", "stop", "report")],
 ]
 
@@ -114,6 +114,7 @@ async def test_version(opensafe):
         (["policy", "status"], "policy-status"),
         (["policy", "explain", "--decision", "dec-1"], "policy-explain"),
         (["policy", "explain", "Bash", "{}"], "policy-explain"),
+        (["policy", "rules"], "policy-rules"),
         (["policy", "shadow", "stop"], "policy-shadow-stop"),
         (["policy", "shadow", "report"], "policy-shadow"),
     ],
@@ -168,7 +169,9 @@ async def test_a_reviewer_sees_whether_the_call_runs_elsewhere(opensafe, daemon,
     assert ("elsewhere, on a permit" in shown, "e" * 64 in shown) == (elsewhere, elsewhere)
 
 
-@pytest.mark.parametrize("words", [["policy", "explain", "--decision", "dec-1"], ["policy", "shadow", "report"]])
+@pytest.mark.parametrize(
+    "words", [["policy", "explain", "--decision", "dec-1"], ["policy", "shadow", "report"], ["policy", "rules"]]
+)
 async def test_nothing_an_agent_wrote_steers_whoever_reads_an_explanation(opensafe, daemon, words):
     shown = (await opensafe(*words)).stdout.decode()
     assert "egress.domain.allowlist" in shown

@@ -340,6 +340,16 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
             nearest=[policy_pb2.Nearest(kind="host", value="evil\x1b[2J", allowed=["docs.python.org"])],
         )
 
+    async def ListRules(self, request, context):  # noqa: N802 - the method's name in the proto
+        part = {"description": "d", "threat": "T1"}
+        one = policy_pb2.RuleNote(
+            id="egress.domain.allowlist", file="x.rego", line=3, severity="high", title="\x1b[2JX", **part
+        )
+        other = policy_pb2.RuleNote(
+            id="egress.domain.allowlist", file="y.rego", line=1, severity="low", title="Y", **part
+        )
+        return policy_pb2.ListRulesResponse(revision="7-abc", notes=[one, other])
+
     async def StartShadow(self, request_iterator, context):  # noqa: N802 - the method's name in the proto
         self.double.candidate = b"".join([piece.content async for piece in request_iterator])
         return policy_pb2.StartShadowResponse(candidate=CANDIDATE)

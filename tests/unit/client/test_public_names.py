@@ -66,6 +66,7 @@ def test_the_public_names_are_these():
         "Retry",
         "Review",
         "ReviewPending",
+        "RuleList",
         "Run",
         "RunLimits",
         "RunOptions",

@@ -594,6 +594,46 @@ class RuleNote(_message.Message):
 Global___RuleNote: _TypeAlias = RuleNote  # noqa: Y015
 
 @_typing.final
+class ListRulesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRulesRequest: _TypeAlias = ListRulesRequest  # noqa: Y015
+
+@_typing.final
+class ListRulesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    revision: _builtins.str
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleNote]:
+        """In order of id, file and line."""
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.str = ...,
+        notes: _abc.Iterable[Global___RuleNote] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notes", b"notes", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRulesResponse: _TypeAlias = ListRulesResponse  # noqa: Y015
+
+@_typing.final
 class Nearest(_message.Message):
     """Something of the call that the site does not allow, and the likest that it does, best first."""
 

@@ -64,6 +64,11 @@ class PolicyServiceStub:
                 request_serializer=opensafe_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=opensafe_dot_v1_dot_policy__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ListRules = channel.unary_unary(
+                '/opensafe.v1.PolicyService/ListRules',
+                request_serializer=opensafe_dot_v1_dot_policy__pb2.ListRulesRequest.SerializeToString,
+                response_deserializer=opensafe_dot_v1_dot_policy__pb2.ListRulesResponse.FromString,
+                _registered_method=True)
         self.StartShadow = channel.stream_unary(
                 '/opensafe.v1.PolicyService/StartShadow',
                 request_serializer=opensafe_dot_v1_dot_policy__pb2.StartShadowRequest.SerializeToString,
@@ -127,6 +132,13 @@ class PolicyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRules(self, request, context):
+        """The rules of the bundle in force, a note for each part of each.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartShadow(self, request_iterator, context):
         """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
         "operator" and "reviewer", like the two below.
@@ -179,6 +191,11 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=opensafe_dot_v1_dot_policy__pb2.ExplainRequest.FromString,
                     response_serializer=opensafe_dot_v1_dot_policy__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ListRules': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRules,
+                    request_deserializer=opensafe_dot_v1_dot_policy__pb2.ListRulesRequest.FromString,
+                    response_serializer=opensafe_dot_v1_dot_policy__pb2.ListRulesResponse.SerializeToString,
             ),
             'StartShadow': grpc.stream_unary_rpc_method_handler(
                     servicer.StartShadow,
@@ -358,6 +375,33 @@ class PolicyService:
             '/opensafe.v1.PolicyService/Explain',
             opensafe_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
             opensafe_dot_v1_dot_policy__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opensafe.v1.PolicyService/ListRules',
+            opensafe_dot_v1_dot_policy__pb2.ListRulesRequest.SerializeToString,
+            opensafe_dot_v1_dot_policy__pb2.ListRulesResponse.FromString,
             options,
             channel_credentials,
             insecure,

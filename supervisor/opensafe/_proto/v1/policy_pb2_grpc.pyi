@@ -45,6 +45,8 @@ class PolicyServiceStub:
     """How the last bundle put in place ended, now, and every further one when it is in force or refused."""
     Explain: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ExplainRequest, _policy_pb2.ExplainResponse]
     """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
+    ListRules: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ListRulesRequest, _policy_pb2.ListRulesResponse]
+    """The rules of the bundle in force, a note for each part of each."""
     StartShadow: _grpc.StreamUnaryMultiCallable[_policy_pb2.StartShadowRequest, _policy_pb2.StartShadowResponse]
     """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
     "operator" and "reviewer", like the two below.
@@ -69,6 +71,8 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """How the last bundle put in place ended, now, and every further one when it is in force or refused."""
     Explain: _aio.UnaryUnaryMultiCallable[_policy_pb2.ExplainRequest, _policy_pb2.ExplainResponse]  # type: ignore[assignment]
     """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
+    ListRules: _aio.UnaryUnaryMultiCallable[_policy_pb2.ListRulesRequest, _policy_pb2.ListRulesResponse]  # type: ignore[assignment]
+    """The rules of the bundle in force, a note for each part of each."""
     StartShadow: _aio.StreamUnaryMultiCallable[_policy_pb2.StartShadowRequest, _policy_pb2.StartShadowResponse]  # type: ignore[assignment]
     """Lets a signed bundle judge along. It decides nothing, slows nothing and ends with the daemon. For the roles
     "operator" and "reviewer", like the two below.
@@ -126,6 +130,14 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.ExplainResponse, _abc.Awaitable[_policy_pb2.ExplainResponse]]:
         """Why a decision is what it is. Of the principal's own decisions; with the role "auditor" of everybody's."""
+
+    @_abc_1.abstractmethod
+    def ListRules(
+        self,
+        request: _policy_pb2.ListRulesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_pb2.ListRulesResponse, _abc.Awaitable[_policy_pb2.ListRulesResponse]]:
+        """The rules of the bundle in force, a note for each part of each."""
 
     @_abc_1.abstractmethod
     def StartShadow(
