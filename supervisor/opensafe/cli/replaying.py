@@ -1,4 +1,8 @@
-"""`opensafe policy replay`: what a candidate would have said of the decisions on record. Reads files alone."""
+"""`opensafe policy replay`: what a candidate would have said of the decisions on record. Reads files alone.
+
+Records come from a state directory, whose chain is verified on the way, or from a file of lines that somebody took out
+of the log, which is held against nothing.
+"""
 
 import enum
 import pathlib
@@ -7,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from opensafe.errors import AuditError
+from opensafe.errors import AuditError, InvalidArgument
 
 from . import moments, options
 
 if TYPE_CHECKING:
-    from opensafe.model.records import DecisionRecord
+    from opensafe.model.records import DecisionRecord, Record
     from opensafe.policy.compare import Change, Comparison
 
 _COLUMNS: Final = ("CALL", "TOOL", "OLD", "NEW", "RULES")
@@ -36,6 +40,12 @@ def replay(
     state: Annotated[
         pathlib.Path, typer.Option("--state", metavar="DIR", help="The daemon's state directory, or a copy.")
     ] = options.STATE,
+    records: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--records", metavar="FILE", help="Instead of --state: records as `audit tail` prints them, unverified."
+        ),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", help="Only decisions after it: 90m, 24h, 7d, or 2026-01-31T12:00."),
@@ -64,7 +74,7 @@ def replay(
         with present.steps() as step:
             found = compare(
                 engine,
-                _decisions(state, moments.since(since)),
+                _decided(state, records, moments.since(since)),
                 keep=keep,
                 seen=lambda number: step(f"{number} calls") if number % 500 == 0 else None,
             )
@@ -75,6 +85,9 @@ def replay(
         summary = {
             "ok": ok,
             "candidate_revision": bundle.revision,
+            "candidate_number": bundle.number,
+            "candidate_digest": bundle.digest,
+            "candidate_key": bundle.key,
             "decisions": found.decisions,
             "changed": found.changed,
             "loosened": found.loosened,
@@ -133,14 +146,42 @@ def _fails(found: "Comparison", fail_on: FailOn) -> bool:
             return found.changed > 0
 
 
-def _decisions(state: pathlib.Path, since_us: int) -> Iterator[tuple[int, "DecisionRecord"]]:
+def _decided(
+    state: pathlib.Path, records: pathlib.Path | None, since_us: int
+) -> Iterator[tuple[int, "DecisionRecord"]]:
+    """Decisions with their indexes."""
+    from opensafe.model.records import DecisionRecord
+
+    for index, record in _in_state(state) if records is None else _in_file(records):
+        if isinstance(record, DecisionRecord) and record.time_us >= since_us:
+            yield index, record
+
+
+def _in_state(state: pathlib.Path) -> Iterator[tuple[int, "Record"]]:
     from opensafe.audit.verify import read_records
     from opensafe.model.chain import ChainBrokenError
-    from opensafe.model.records import DecisionRecord
 
     try:
         for link, record in read_records(state):
-            if isinstance(record, DecisionRecord) and record.time_us >= since_us:
-                yield link.index, record
+            yield link.index, record
     except ChainBrokenError as error:
         raise AuditError(f"the log is not intact: {error}", remedy="`opensafe audit verify` says more.") from error
+
+
+def _in_file(path: pathlib.Path) -> Iterator[tuple[int, "Record"]]:
+    import msgspec
+
+    from opensafe.model.records import Record
+
+    class Place(msgspec.Struct):
+        index: int
+
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield msgspec.json.decode(line, type=Place).index, msgspec.json.decode(line, type=Record)
+                except (msgspec.DecodeError, RecursionError) as error:
+                    raise InvalidArgument(f"line {number} is no record: {error}", value=path) from error
+    except OSError as error:
+        raise InvalidArgument(f"the file can't be read: {error.strerror}", value=path) from error

@@ -54,6 +54,14 @@ def verify(members: dict[str, bytes], trusted: Trusted) -> str:
     return found.key
 
 
+def named(members: dict[str, bytes]) -> str:
+    """The id of the key that the signature names, "" without one. Nothing is verified: nobody is trusted here."""
+    try:
+        return msgspec.json.decode(members.get(SIGNATURE, b""), type=Signature).key
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+
+
 def sign(content: bytes, key: Ed25519PrivateKey, number: int | None = None) -> bytes:
     """The archive `content`, signed with `key`; with `number` under that one. An old signature is replaced.
 

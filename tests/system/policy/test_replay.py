@@ -1,15 +1,18 @@
 """G30: what a real daemon recorded, judged again on a candidate."""
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
 
 import pytest
 
+from opensafe.audit.segment import read_log
 from opensafe.cli.exits import Exit
+from opensafe.policy.keys import key_id
 from tests.harness.daemon import Daemon
-from tests.harness.policy import site_bundle
+from tests.harness.policy import KEY, site_bundle
 
 COMMANDS = ("echo one", "curl https://evil.example.com", "ls", "npm install x", "sudo id")
 
@@ -116,3 +119,34 @@ def test_a_broken_log_is_no_basis(recorded, bundles, tmp_path):
     done = replay(tmp_path, bundles["same"])
     assert done.returncode == Exit.UNAVAILABLE
     assert "audit verify" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def lines(recorded, tmp_path_factory):
+    """The same records as lines in a file."""
+    path = tmp_path_factory.mktemp("lines") / "records.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in read_log(recorded)))
+    return path
+
+
+def test_lines_that_were_taken_out_of_the_log_say_the_same(lines, recorded, bundles):
+    here = json.loads(replay("/nowhere", bundles["stricter"], "--records", lines, "--json").stdout)
+    there = json.loads(replay(recorded, bundles["stricter"], "--json").stdout)
+    assert here["details"]["changes"] == there["details"]["changes"] != []
+    assert here["summary"]["decisions"] == there["summary"]["decisions"]
+
+
+def test_a_report_says_which_candidate_it_was(lines, bundles):
+    summary = json.loads(replay("/nowhere", bundles["stricter"], "--records", lines, "--json").stdout)["summary"]
+    assert summary["candidate_number"] == 3
+    assert summary["candidate_digest"] == hashlib.sha256(bundles["stricter"].read_bytes()).hexdigest()
+    assert summary["candidate_key"] == key_id(KEY.public_key())
+
+
+@pytest.mark.parametrize("line", [b"{}", b"[" * 100_000, b'{"index":1,"kind":"decision"}', b"\xff"])
+def test_a_line_that_is_no_record_ends_it(lines, bundles, tmp_path, line):
+    path = tmp_path / "lines"
+    path.write_bytes(lines.read_bytes().splitlines(keepends=True)[0] + line + b"\n")
+    done = replay("/nowhere", bundles["stricter"], "--records", path, "--json")
+    assert (done.returncode, done.stdout) == (Exit.REQUEST, "")
+    assert "line 2 is no record" in done.stderr
