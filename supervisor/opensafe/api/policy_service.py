@@ -131,6 +131,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
             programs=report.programs,
             version=__version__,
             removed_at_start=report.removed_at_start,
+            roles=self._principal.roles,
             pool=policy_messages.pool(report, self._principal),
             ships=policy_messages.ships(self._shipping),
             **policy_messages.load(report, self._principal),

@@ -273,6 +273,7 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     bundle_refused: what lies at bundle_path is not in force. helper_revision: "" while the helper has another one.
     pool: the caller's own entries; all of them for operators and auditors. sandbox_cpu_ns: of all sandboxes since the
     daemon's start; sandbox_memory_bytes: now. These and what the host has are None for other roles.
+    roles: the caller's.
     """
 
     version: str
@@ -305,6 +306,7 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_memory_bytes: int | None = None
     host_cpus: int | None = None
     host_memory_bytes: int | None = None
+    roles: tuple[str, ...] = ()
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -168,6 +168,7 @@ def status(message: policy_pb2.GetStatusResponse) -> DaemonStatus:
         bundle_digest=message.bundle_digest,
         runsc_version=message.runsc_version,
         runsc_platform=message.runsc_platform,
+        roles=tuple(message.roles),
         self_test_unix_ns=message.self_test_unix_ns,
         sandbox_cpu_ns=message.sandbox_cpu_ns if message.HasField("sandbox_cpu_ns") else None,
         sandbox_memory_bytes=message.sandbox_memory_bytes if message.HasField("sandbox_memory_bytes") else None,

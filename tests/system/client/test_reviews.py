@@ -27,6 +27,11 @@ def decide(daemon):
     return decide
 
 
+async def test_the_status_tells_callers_their_own_roles(agent, reviewer):
+    assert (await agent.status()).roles == ("developer",)
+    assert (await reviewer.status()).roles == ("reviewer", "auditor")
+
+
 async def test_a_parked_call_is_resumed_once_approved_and_runs_once(async_box, decide):
     with pytest.raises(ReviewPending) as caught:
         await async_box.bash(UNCLEAR)

@@ -236,6 +236,7 @@ class GetStatusResponse(_message.Message):
     SANDBOX_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     HOST_CPUS_FIELD_NUMBER: _builtins.int
     HOST_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
     bundle_revision: _builtins.str
     bundle_digest: _builtins.str
     runsc_version: _builtins.str
@@ -290,6 +291,10 @@ class GetStatusResponse(_message.Message):
     def ships(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShipState]:
         """Where checkpoints are shipped, in the order of the settings."""
 
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The caller's, as the settings give them."""
+
     def __init__(
         self,
         *,
@@ -321,10 +326,11 @@ class GetStatusResponse(_message.Message):
         sandbox_memory_bytes: _builtins.int | None = ...,
         host_cpus: _builtins.int | None = ...,
         host_memory_bytes: _builtins.int | None = ...,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus", "_host_memory_bytes", b"_host_memory_bytes", "_sandbox_cpu_ns", b"_sandbox_cpu_ns", "_sandbox_memory_bytes", b"_sandbox_memory_bytes", "checkpoint", b"checkpoint", "host_cpus", b"host_cpus", "host_memory_bytes", b"host_memory_bytes", "last_refusal", b"last_refusal", "sandbox_cpu_ns", b"sandbox_cpu_ns", "sandbox_memory_bytes", b"sandbox_memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus", "_host_memory_bytes", b"_host_memory_bytes", "_sandbox_cpu_ns", b"_sandbox_cpu_ns", "_sandbox_memory_bytes", b"_sandbox_memory_bytes", "append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "host_cpus", b"host_cpus", "host_memory_bytes", b"host_memory_bytes", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandbox_cpu_ns", b"sandbox_cpu_ns", "sandbox_memory_bytes", b"sandbox_memory_bytes", "sandboxes", b"sandboxes", "self_test_unix_ns", b"self_test_unix_ns", "ships", b"ships", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus", "_host_memory_bytes", b"_host_memory_bytes", "_sandbox_cpu_ns", b"_sandbox_cpu_ns", "_sandbox_memory_bytes", b"_sandbox_memory_bytes", "append_only", b"append_only", "audit_head", b"audit_head", "audit_size", b"audit_size", "bundle_digest", b"bundle_digest", "bundle_key", b"bundle_key", "bundle_number", b"bundle_number", "bundle_path", b"bundle_path", "bundle_refused", b"bundle_refused", "bundle_revision", b"bundle_revision", "checkpoint", b"checkpoint", "checks", b"checks", "helper_revision", b"helper_revision", "host_cpus", b"host_cpus", "host_memory_bytes", b"host_memory_bytes", "last_refusal", b"last_refusal", "ledger_size", b"ledger_size", "pool", b"pool", "programs", b"programs", "removed_at_start", b"removed_at_start", "roles", b"roles", "runsc_platform", b"runsc_platform", "runsc_version", b"runsc_version", "sandbox_cpu_ns", b"sandbox_cpu_ns", "sandbox_memory_bytes", b"sandbox_memory_bytes", "sandboxes", b"sandboxes", "self_test_unix_ns", b"self_test_unix_ns", "ships", b"ships", "trusted_keys", b"trusted_keys", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_cpus: _TypeAlias = _typing.Literal["host_cpus"]  # noqa: Y015
     _WhichOneofArgType__host_cpus: _TypeAlias = _typing.Literal["_host_cpus", b"_host_cpus"]  # noqa: Y015
