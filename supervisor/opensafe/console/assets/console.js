@@ -6,19 +6,27 @@
   const items = () => [...document.querySelectorAll("[data-item]")];
   let going = 0; // when `g` was pressed
 
+  // What somebody is typing is theirs, whatever the region around it becomes.
+  if (window.Idiomorph) window.Idiomorph.defaults.ignoreActiveValue = true;
+
   function step(by) {
     const all = items();
     if (!all.length) return;
-    const at = all.findIndex((item) => item.classList.contains("here"));
+    const at = all.indexOf(document.activeElement.closest("[data-item]"));
     const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + by))];
-    all.forEach((item) => item.classList.toggle("here", item === next));
-    const target = next.matches("a, button") ? next : (next.querySelector("[data-main]") ?? next.querySelector("a, button, input"));
-    (target ?? next).focus();
+    const links = "a, button, input";
+    const inside = next.matches(links) ? next : (next.querySelector("[data-main]") ?? next.querySelector(links));
+    if (!inside) next.tabIndex = -1;
+    (inside ?? next).focus();
     next.scrollIntoView({ block: "nearest" });
   }
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (typing(event.target)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
     const dialog = document.querySelector("dialog[open]");
     if (dialog) return;
     const key = event.key;
@@ -37,7 +45,8 @@
     else if (key === "?") document.getElementById("keys").showModal();
     else {
       const wanted = `[data-key="${CSS.escape(key)}"]`;
-      const element = document.querySelector(`.here ${wanted}`) ?? document.querySelector(wanted);
+      const item = document.activeElement.closest("[data-item]");
+      const element = item?.querySelector(wanted) ?? document.querySelector(wanted);
       if (!element || element.disabled) return;
       event.preventDefault();
       if (element.matches("input, textarea, select")) element.focus();
