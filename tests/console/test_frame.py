@@ -3,6 +3,8 @@
 import pytest
 from playwright.async_api import expect
 
+pytestmark = [pytest.mark.root, pytest.mark.runsc]
+
 
 async def test_a_link_signs_in_once(console, people):
     link = console.process.link("reviewer")
