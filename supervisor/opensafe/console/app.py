@@ -20,6 +20,7 @@ from . import guard, words
 from .assets import Assets
 from .feed import Feed
 from .guard import Guard
+from .notices import Notices
 from .page import Pages
 from .signing_in import Doorkeeper, Person
 
@@ -31,7 +32,8 @@ class Console(msgspec.Struct, kw_only=True):
     """What handlers work with: at `request.app.state.console`.
 
     feeds: by principal. header: by which a proxy in front names its user; "" where there is none.
-    secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone.
+    secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone. notices: what people are told of
+    what they did, on the page that follows.
     """
 
     doors: Doorkeeper
@@ -39,6 +41,7 @@ class Console(msgspec.Struct, kw_only=True):
     pages: Pages
     header: str = ""
     secure: bool = False
+    notices: Notices = msgspec.field(default_factory=Notices)
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -5,7 +5,7 @@ Times are the records' own, in microseconds since the epoch; the last minutes ar
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -210,7 +210,11 @@ def target(record: DecisionRecord) -> str:
     """What a call is about: its command, path, URL or the like, else its arguments as JSON; cut."""
     if record.purpose == "runtime" and record.input.runtime is not None:
         return (record.input.runtime.path or record.input.runtime.syscall)[:_TEXT_MAX]
-    arguments = record.input.call.arguments
+    return about(record.input.call.arguments)
+
+
+def about(arguments: dict[str, Any]) -> str:
+    """The command, path, URL or the like among a call's arguments, else all of them as JSON; cut."""
     for name in ("command", "path", "file_path", "url", "pattern", "argv"):
         value = arguments.get(name)
         if isinstance(value, str):

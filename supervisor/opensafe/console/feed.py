@@ -7,13 +7,14 @@ import asyncio
 import contextlib
 import pathlib
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, Self
 
 import msgspec
 
 from opensafe.client import Client, DaemonStatus, Review
-from opensafe.errors import NotPermitted, OpenSafeError, Unavailable
+from opensafe.errors import OpenSafeError, Unavailable
 from opensafe.model.records import Record
 
 from .board import Board
@@ -23,6 +24,7 @@ _PAUSE_S: Final = (0.2, 3.0)
 #: Records that a console which starts looks back.
 _BACK: Final = 10_000
 _REVIEWS_MAX: Final = 1000
+REVIEWER: Final = "reviewer"
 
 
 class Feed:
@@ -30,7 +32,8 @@ class Feed:
 
     status: the last that the daemon told; None before it did. cpus: that sandboxes kept busy between the last two, for
     principals that are told. lost_since: monotonic, while the daemon is not there.
-    reviews: those that wait, oldest first, for a principal that may see them; None for one that may not.
+    reviews: those that wait, as they came, for a reviewer; None for whoever is none. heard: the latest of every review
+    that was told of, of their own calls for others; a list leaves out large arguments.
     unread: records that were none this console knows. over: the console stops.
     """
 
@@ -40,6 +43,7 @@ class Feed:
         self.status: DaemonStatus | None = None
         self.cpus: float | None = None
         self.reviews: dict[str, Review] | None = {}
+        self.heard: OrderedDict[str, Review] = OrderedDict()
         self.lost_since: float | None = None
         self.why_lost = ""
         self.unread = 0
@@ -93,19 +97,32 @@ class Feed:
             await self.tell()
 
     async def _reviews(self) -> None:
-        try:
-            self.reviews = {}
-            async for review in self.client.watch_reviews():
-                if review.state == "pending":
-                    self.reviews[review.review_id] = review
-                    if len(self.reviews) > _REVIEWS_MAX:
-                        del self.reviews[next(iter(self.reviews))]
-                else:
-                    self.reviews.pop(review.review_id, None)
-                await self.tell()
-        except NotPermitted:
-            self.reviews = None
-            await asyncio.Event().wait()  # a principal's roles don't change while the daemon runs
+        self.reviews = {} if REVIEWER in (await self.client.status()).roles else None
+        self.heard.clear()  # what became meanwhile of those that waited is not told any more
+        async for review in self.client.watch_reviews():
+            await self.hear(review)
+
+    async def refresh(self, review_id: str) -> Review:
+        """One review, whole, as it is now; what is kept of it is known, too. Raises NotFound."""
+        review = await self.client.get_review(review_id)
+        known = self.heard.get(review_id)
+        await self.hear(msgspec.structs.replace(review, arguments=known.arguments if known else None))
+        return review
+
+    async def hear(self, review: Review) -> None:
+        """A review as a list gives it, as it is now."""
+        self.heard[review.review_id] = review
+        self.heard.move_to_end(review.review_id)
+        if len(self.heard) > _REVIEWS_MAX:
+            self.heard.popitem(last=False)
+        if self.reviews is not None:
+            if review.state == "pending":
+                self.reviews[review.review_id] = review
+                if len(self.reviews) > _REVIEWS_MAX:
+                    del self.reviews[next(iter(self.reviews))]
+            else:
+                self.reviews.pop(review.review_id, None)
+        await self.tell()
 
     async def _status(self) -> None:
         before: tuple[float, int] | None = None
