@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import os
 import pathlib
 import signal
@@ -57,6 +58,7 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
             value=wish.header,
             remedy="Give --listen the path of a socket that the proxy alone may use.",
         )
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of browsers that leave in the middle of an answer
     assets = Assets()
     doors = Doorkeeper(frozenset(wish.seats), wish.users, life_s=wish.life_s, idle_s=wish.idle_s)
     with _listening(wish.listen) as listener:
