@@ -3,12 +3,16 @@
 The log grows meanwhile, and can be larger than memory. So nothing is read whole: where a record lies is found by
 halving, over segments by their first record and then over bytes, and who reads on stops where records are durable.
 What a crash left of a line is no record and is passed over, as the record after it accounts for it.
+
+Whoever reads does so in a thread beside an event loop that calls wait for, and pauses on the way: releasing the
+interpreter is not enough, since the thread that released it is the first to have it again.
 """
 
 import bisect
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final
 
@@ -23,6 +27,9 @@ from .segment import segment_paths
 #: Where halving ends and reading begins.
 _NEAR: Final = 64 << 10
 _BLOCK: Final = 256 << 10
+#: After so many bytes, some 150 µs of work, a reader pauses for so many seconds.
+_STRIDE: Final = 64 << 10
+_PAUSE_S: Final = 0.0001
 
 
 class _Rule(msgspec.Struct, frozen=True):
@@ -95,6 +102,7 @@ def ahead(state: pathlib.Path, index: int, end: int, size: int) -> list[Entry]:
     Those before `end` must be in the files. Raises AuditError where one is not.
     """
     found: list[Entry] = []
+    pace = _Pace()
     paths = segment_paths(state)
     number, offset = _place(paths, index)
     for path in paths[number:]:
@@ -107,6 +115,7 @@ def ahead(state: pathlib.Path, index: int, end: int, size: int) -> list[Entry]:
                 if one is not None:
                     found.append(one)
                     index, size = index + 1, size - len(line)
+                pace.read(len(line))
         if index == end or size <= 0:
             return found
         offset = 0
@@ -119,9 +128,11 @@ def backward(state: pathlib.Path, before: int, end: int) -> Iterator[tuple[int, 
     end: how many records there are; those behind may be half written. Raises AuditError where one is missing.
     """
     left = min(before, end)
+    pace = _Pace()
     paths = segment_paths(state)
     place = _place(paths, left) if before < end else (len(paths) - 1, None)
     for line in _log_back(paths, *place):
+        pace.read(len(line))
         one = entry(line)
         if one is not None and one.index >= left:
             continue
@@ -138,6 +149,18 @@ def _log_back(paths: Sequence[pathlib.Path], number: int, offset: int | None) ->
     yield from _lines_back(paths[number], offset, whole=False)
     for path in reversed(paths[:number]):
         yield from _lines_back(path, None, whole=True)
+
+
+class _Pace:
+    def __init__(self) -> None:
+        self._left = _STRIDE
+
+    def read(self, size: int) -> None:
+        """So many bytes more."""
+        self._left -= size
+        if self._left <= 0:
+            time.sleep(_PAUSE_S)
+            self._left = _STRIDE
 
 
 def _place(paths: Sequence[pathlib.Path], index: int) -> tuple[int, int]:
