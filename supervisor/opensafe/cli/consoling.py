@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -100,10 +102,13 @@ def _seats(asked: Asked) -> Iterator[dict[str, pathlib.Path]]:
 
 @contextlib.contextmanager
 def _demo() -> "Iterator[PrivateDaemon]":
-    """A daemon with the session of `make demo`; the session lives on while it is looked at."""
+    """A daemon with the session of `make demo`; the session lives on while it is looked at.
+
+    It has a copy of the bundle: another can be put in force, and nothing else notices.
+    """
     from opensafe.client import Client
     from opensafe.proof import seed
-    from opensafe.proof.private import PrivateDaemon
+    from opensafe.proof.private import PrivateDaemon, programs
 
     if os.geteuid() != 0:
         raise NotPermitted("a daemon of its own needs root", remedy="Run it as root, or without --demo.")
@@ -115,7 +120,9 @@ def _demo() -> "Iterator[PrivateDaemon]":
             await seed.prepare(client, session, made.sandbox_id)
             await seed.take(client, session, made.sandbox_id)
 
-    with PrivateDaemon("console", _DEMO_ROLES) as daemon:
-        with present.progress("playing the demo's session"):
-            asyncio.run(play(daemon.socket_of("demo")))
-        yield daemon
+    with tempfile.TemporaryDirectory(prefix="opensafe-demo-") as directory:
+        bundle = pathlib.Path(shutil.copy(programs().bundle, directory))
+        with PrivateDaemon("console", _DEMO_ROLES, bundle=bundle) as daemon:
+            with present.progress("playing the demo's session"):
+                asyncio.run(play(daemon.socket_of("demo")))
+            yield daemon
