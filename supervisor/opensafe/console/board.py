@@ -13,6 +13,8 @@ from opensafe.model.decision import Action, RuleHit
 from opensafe.model.outcome import Outcome
 from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, ReviewRecord, SandboxRecord, SessionRecord
 
+from .coverage import Fired
+
 #: The window that rules are counted in, and its pieces.
 WINDOW_S: Final = 300
 PIECES: Final = 30
@@ -81,6 +83,7 @@ class Board:
 
     def __init__(self) -> None:
         self.next = 0
+        self.fired = Fired()
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.calls: deque[Call] = deque(maxlen=CALLS_MAX)
         self.violations: deque[Call] = deque(maxlen=VIOLATIONS_MAX)
@@ -95,6 +98,7 @@ class Board:
         self.next = index + 1
         match record:
             case DecisionRecord():
+                self.fired.take(index, record)
                 self._decided(index, record)
             case OutcomeRecord():
                 self._ended(record)
