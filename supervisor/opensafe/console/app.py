@@ -18,6 +18,7 @@ from opensafe.errors import OpenSafeError
 
 from . import guard, words
 from .assets import Assets
+from .candidates import Candidates
 from .feed import Feed
 from .guard import Guard
 from .notices import Notices
@@ -31,14 +32,15 @@ LANGUAGE: Final = "opensafe_language"
 class Console(msgspec.Struct, kw_only=True):
     """What handlers work with: at `request.app.state.console`.
 
-    feeds: by principal. header: by which a proxy in front names its user; "" where there is none.
-    secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone. notices: what people are told of
-    what they did, on the page that follows.
+    feeds: by principal. candidates: bundles that people try. header: by which a proxy in front names its user; ""
+    where there is none. secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone. notices:
+    what people are told of what they did, on the page that follows.
     """
 
     doors: Doorkeeper
     feeds: Mapping[str, Feed]
     pages: Pages
+    candidates: Candidates
     header: str = ""
     secure: bool = False
     notices: Notices = msgspec.field(default_factory=Notices)

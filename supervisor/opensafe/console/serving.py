@@ -9,6 +9,7 @@ import pathlib
 import signal
 import socket
 import stat
+import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from opensafe.errors import InvalidArgument, NotPermitted
 
 from .app import Console, build
 from .assets import Assets
+from .candidates import Candidates
 from .feed import Feed
 from .page import Pages
 from .pages import routes
@@ -61,10 +63,17 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of browsers that leave in the middle of an answer
     assets = Assets()
     doors = Doorkeeper(frozenset(wish.seats), wish.users, life_s=wish.life_s, idle_s=wish.idle_s)
-    with _listening(wish.listen) as listener:
+    with _listening(wish.listen) as listener, _place() as place:
         base, names = _known_as(listener, wish)
         async with _feeds(wish.seats) as feeds:
-            console = Console(doors=doors, feeds=feeds, pages=Pages(assets), header=wish.header, secure=wish.secure)
+            console = Console(
+                doors=doors,
+                feeds=feeds,
+                pages=Pages(assets),
+                candidates=Candidates(place),
+                header=wish.header,
+                secure=wish.secure,
+            )
             config = uvicorn.Config(
                 build(console, names, routes(), assets),
                 log_level="warning",
@@ -125,6 +134,13 @@ def _on(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[pathlib.Path]:
+    """A directory that nobody else reads, gone in the end."""
+    with tempfile.TemporaryDirectory(prefix="opensafe-console-") as name:
+        yield pathlib.Path(name)
 
 
 @contextlib.asynccontextmanager

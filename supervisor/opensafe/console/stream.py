@@ -6,7 +6,7 @@ read is not waited for: the next state goes out when there is room.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 from starlette.responses import StreamingResponse
@@ -19,8 +19,8 @@ BEAT_S: Final = 1.0
 #: A stream ends after so long, and the browser asks again: who it is for is looked at anew.
 LIFE_S: Final = 600.0
 
-#: Draws the screen's regions, by the name of their event.
-Regions = Callable[[], Mapping[str, str]]
+#: Draws the screen's regions, by the name of their event; asks the daemon first where they show what no record tells.
+Regions = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
 
 
 def events(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> StreamingResponse:
@@ -36,7 +36,8 @@ async def _told(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> Asyn
         seen = await feed.news(seen, BEAT_S)
         if feed.over or time.monotonic() - begun > LIFE_S:
             return
-        for name, fragment in regions().items():
+        drawn = regions()
+        for name, fragment in (drawn if isinstance(drawn, Mapping) else await drawn).items():
             known = hash(fragment)
             if sent.get(name) != known:
                 sent[name] = known

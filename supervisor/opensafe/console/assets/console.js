@@ -58,10 +58,15 @@
     if (event.target.matches("[data-submits]")) event.target.form.submit();
   });
 
-  // A confirmation in words, before a form that has one goes out.
+  // A confirmation in words, before a form that has one goes out; one that takes its time says so, and goes out once.
   document.addEventListener("submit", (event) => {
-    const asked = event.target.getAttribute("data-confirm");
-    if (asked && !window.confirm(asked)) event.preventDefault();
+    const form = event.target;
+    const asked = form.getAttribute("data-confirm");
+    if (form.ariaBusy === "true" || (asked && !window.confirm(asked))) event.preventDefault();
+    else if (form.matches("[data-slow]")) form.ariaBusy = "true";
+  });
+  window.addEventListener("pageshow", () => {
+    document.querySelectorAll("[data-slow]").forEach((form) => form.removeAttribute("aria-busy"));
   });
 
   document.addEventListener("htmx:sseClose", (event) => {

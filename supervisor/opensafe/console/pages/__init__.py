@@ -2,9 +2,9 @@
 
 from starlette.routing import Route
 
-from . import live, reviews, sign_in
+from . import live, policies, reviews, sign_in
 
 
 def routes() -> list[Route]:
     """All of them."""
-    return [*sign_in.routes(), *live.routes(), *reviews.routes()]
+    return [*sign_in.routes(), *live.routes(), *reviews.routes(), *policies.routes()]

@@ -1,0 +1,166 @@
+"""The screen Policies: what is in force, which rules fire, what a candidate would say, and putting one in force."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from opensafe.console.app import confirm, feed, form, lasts, of, person, signed_in
+from opensafe.console.candidates import DECISIONS_MAX, LISTED
+from opensafe.console.children import while_there
+from opensafe.console.overview import ACTIVATING, SHADOWING, TRYING, Overview
+from opensafe.console.readiness import readiness, signing
+from opensafe.console.stream import events
+from opensafe.errors import InvalidArgument, NotPermitted
+
+REGIONS: Final = ("force", "shadow", "rules", "history")
+#: How many decisions can be judged again.
+CHOICES: Final = (1000, 3000, DECISIONS_MAX)
+_HERE: Final = "/policies"
+_CANDIDATE: Final = "/policies/candidate"
+
+
+def routes() -> list[Route]:
+    """The screen and its stream; the candidate, what may be done with it; shadow's end."""
+    return [
+        Route(_HERE, signed_in(show), methods=["GET"]),
+        Route("/policies/events", signed_in(follow), methods=["GET"]),
+        Route(_CANDIDATE, signed_in(show_candidate), methods=["GET"]),
+        Route(_CANDIDATE, signed_in(take), methods=["POST"]),
+        Route("/policies/candidate/activate", signed_in(activate), methods=["POST"]),
+        Route("/policies/candidate/shadow", signed_in(begin_shadow), methods=["POST"]),
+        Route("/policies/candidate/forget", signed_in(forget), methods=["POST"]),
+        Route("/policies/shadow/stop", signed_in(end_shadow), methods=["POST"]),
+    ]
+
+
+async def show(request: Request) -> Response:
+    """The whole screen."""
+    overview = _overview(request)
+    await overview.refresh()
+    values = _values(request, overview)
+    values |= {
+        "candidate": of(request).candidates.get(person(request).id),
+        "choices": CHOICES,
+        "query": request.url.query,
+    }
+    return of(request).pages.answer(request, "policies.html", **values)
+
+
+async def follow(request: Request) -> Response:
+    """Its regions, as they change."""
+    pages, language, overview = of(request).pages, request.state.language, _overview(request)
+    values = {"person": person(request)}
+
+    async def regions() -> Mapping[str, str]:
+        await overview.refresh()
+        drawn = values | _values(request, overview)
+        return {name: pages.draw(f"policies/{name}.html", language, drawn) for name in REGIONS}
+
+    return events(feed(request), regions, lasts(request))
+
+
+async def show_candidate(request: Request) -> Response:
+    """What is known of the reader's candidate."""
+    candidate = of(request).candidates.get(person(request).id)
+    if candidate is None:
+        return RedirectResponse(_HERE, 303)
+    overview = Overview(feed(request))
+    await overview.refresh()
+    ready = readiness(candidate, overview.status) if candidate.replayed and overview.status else None
+    values = _values(request, overview) | {"candidate": candidate, "ready": ready, "listed": LISTED}
+    return of(request).pages.answer(request, "candidate.html", **values)
+
+
+async def take(request: Request) -> Response:
+    """Keep a bundle that was uploaded, judged again on decisions of the record."""
+    console, who, source = of(request), person(request), feed(request)
+    async with request.form(max_files=1, max_fields=8) as fields:
+        confirm(request, str(fields.get("csrf", "")))
+        await _only(request, TRYING)
+        bundle, last = fields.get("bundle"), str(fields.get("last", ""))
+        if not isinstance(bundle, UploadFile) or not bundle.filename:
+            raise InvalidArgument("no file was chosen", remedy="Choose a bundle.")
+        if last not in map(str, CHOICES):
+            raise InvalidArgument("not a number of decisions to judge again", value=last, limit=f"{CHOICES}")
+        content = await bundle.read()
+    work = console.candidates.replay(who.id, bundle.filename, content, source.client, int(last))
+    if await while_there(request, work) is None:
+        return Response(status_code=204)  # nobody reads it
+    return RedirectResponse(_CANDIDATE, 303)
+
+
+async def activate(request: Request) -> Response:
+    """Put the candidate that was shown in force."""
+    fields = await form(request)
+    await _only(request, ACTIVATING)
+    work = of(request).candidates.activate(person(request).id, fields.get("digest", ""), feed(request).socket)
+    if await while_there(request, work) is not None:
+        feed(request).status = await feed(request).client.status()
+    return RedirectResponse(_CANDIDATE, 303)
+
+
+async def begin_shadow(request: Request) -> Response:
+    """Let the candidate that was shown judge along."""
+    fields = await form(request)
+    content = of(request).candidates.read(person(request).id, fields.get("digest", ""))
+    await feed(request).client.start_shadow(content)
+    return RedirectResponse(f"{_HERE}#shadow", 303)
+
+
+async def end_shadow(request: Request) -> Response:
+    """End it, and show what came of it."""
+    await form(request)
+    await feed(request).client.stop_shadow()
+    return RedirectResponse(f"{_HERE}#shadow", 303)
+
+
+async def forget(request: Request) -> Response:
+    """Take the candidate away."""
+    await form(request)
+    of(request).candidates.forget(person(request).id)
+    return RedirectResponse(_HERE, 303)
+
+
+def _overview(request: Request) -> Overview:
+    before = request.query_params.get("before", "")
+    return Overview(feed(request), int(before[:15]) if before.isascii() and before.isdecimal() else 0)
+
+
+def _values(request: Request, overview: Overview) -> dict[str, Any]:
+    """What the regions are drawn from."""
+    rules = overview.rules()
+    ways = {
+        "fired": [rule for rule in rules if rule.hits],
+        "never": [rule for rule in rules if not rule.hits],
+        "all": rules,
+    }
+    wanted = request.query_params.get("rules", "")
+    shown = wanted if wanted in ways else next(iter(ways))
+    daemon = overview.status
+    return {
+        "overview": overview,
+        "daemon": daemon,
+        "fired": feed(request).board.fired,
+        "rules": ways[shown],
+        "ways": {way: len(found) for way, found in ways.items()},
+        "shown": shown,
+        "may_try": overview.may(TRYING),
+        "may_shadow": overview.may(SHADOWING),
+        "may_activate": overview.may(ACTIVATING),
+        "back": signing("old.bundle.tar.gz", daemon.bundle_number + 1) if daemon else "",
+    }
+
+
+async def _only(request: Request, roles: frozenset[str]) -> None:
+    """Raises NotPermitted unless the daemon gives whoever asks one of the roles."""
+    status = await feed(request).client.status()
+    if not roles.intersection(status.roles):
+        raise NotPermitted(
+            "your principal has none of the roles for it",
+            value=", ".join(status.roles) or "none",
+            limit=", ".join(sorted(roles)),
+        )
