@@ -1,5 +1,7 @@
 """Who gets to a handler: people who signed in, or whom a proxy names; and forms of their own pages alone."""
 
+from pathlib import Path
+
 import httpx2 as httpx
 import pytest
 from starlette.requests import Request
@@ -8,6 +10,7 @@ from starlette.routing import Route
 
 from opensafe.console.app import COOKIE, Console, build, form, person, signed_in
 from opensafe.console.assets import Assets
+from opensafe.console.candidates import Candidates
 from opensafe.console.page import Pages
 from opensafe.console.pages import sign_in
 from opensafe.console.signing_in import Doorkeeper
@@ -26,7 +29,9 @@ async def change(request: Request) -> PlainTextResponse:
 def browser(header=""):
     doors = Doorkeeper(frozenset({"alice", "bob"}), {"a@site.test": "alice"})
     assets = Assets()
-    console = Console(doors=doors, feeds={}, pages=Pages(assets), header=header)
+    console = Console(
+        doors=doors, feeds={}, pages=Pages(assets), candidates=Candidates(Path("/nowhere")), header=header
+    )
     routes = [Route("/who", signed_in(who)), Route("/change", signed_in(change), methods=["POST"])]
     app = build(console, NAMES, [*routes, *sign_in.routes()], assets)
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://console.test")
