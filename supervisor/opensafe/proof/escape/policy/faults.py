@@ -152,8 +152,9 @@ _TRUST: Final = (
         "what no rule names is allowed",
     ),
     Mutant(
-        id="approvals-by-prefix", file=_JUDGE, old="            approval=ask.approval,\n        )\n\n    def _call",
-        new="            approval=_remembered(ask),\n        )\n\n    def _call",
+        id="approvals-by-prefix", file=_JUDGE,
+        old="            approval=ask.approval,\n        )\n        return question",
+        new="            approval=_remembered(ask),\n        )\n        return question",
         says="what was approved once is approved for all that begins alike",
     ),
     Mutant(

@@ -12,12 +12,12 @@ from .faults import FAULTS
 from .shot import DENIED
 
 _TOOLS: Final = "normalize/tools.py"
-_PARSE: Final = 'parse = parse_shell(command, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env})'
+_PARSE: Final = 'parse, left = read_shell(command, sealed.get("cwd", DEFAULT_CWD), {**GUEST_ENV, **env}, before)'
 
 
 def _reads(id: str, text: str, says: str) -> Mutant:  # noqa: A002 - the field's name
     """A Bash whose facts are those of another text than the one that runs."""
-    return Mutant(id=id, file=_TOOLS, old=_PARSE, new=f"parse = parse_shell({text})", says=says)
+    return Mutant(id=id, file=_TOOLS, old=_PARSE, new=f"parse, left = read_shell({text})", says=says)
 
 
 RAW: Final = _reads(
