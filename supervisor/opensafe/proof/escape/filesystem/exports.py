@@ -16,6 +16,7 @@ from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Trial
 from opensafe.proof.escape.ways import FILTER, POLICY
 from opensafe.proof.mutants import Mutant
+from opensafe.proof.planting import plant
 
 from .archives import unpacking
 
@@ -154,7 +155,7 @@ async def _exported(on: Ground) -> Run:
     async with on.session() as (client, session, sandbox):
         with host.Canary.planted() as canary, tempfile.TemporaryDirectory() as made:
             files = client.files(session, sandbox)
-            await files.write("/workspace/plant.py", _planting(canary, _TREE).encode())
+            await plant(files, "/workspace/plant.py", _planting(canary, _TREE).encode())
             done = await client.run_call(session, sandbox, "plant", "Bash", {"command": "python3 /workspace/plant.py"})
             tree = pathlib.Path(made, "tree")
             copied = await fetch_tree(files, _TREE, str(tree), with_auto_run=False)

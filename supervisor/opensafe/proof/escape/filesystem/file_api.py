@@ -23,6 +23,7 @@ from opensafe.proof.escape.probe import Boundary, Run, Severity
 from opensafe.proof.escape.trial import Attempt, Trial
 from opensafe.proof.escape.ways import POLICY
 from opensafe.proof.mutants import Mutant
+from opensafe.proof.planting import plant
 
 from .file_ways import Operation, Place, links, siblings, spellings
 
@@ -119,13 +120,13 @@ class _Stage(msgspec.Struct, frozen=True):
         return self.client.files(self.session, self.sandbox)
 
     async def python(self, name: str, text: str) -> bytes:
-        """What a program prints; it lies in a file, where no policy looks into it."""
+        """What a program prints; it is unpacked into a file, where no policy looks into it."""
         # The file lies within the root, and so must not hold the nonce as it is.
         facts = {"ROOT": self.place.root, "OUTSIDE": self.place.outside, "HELD": self.nonce[::-1]}
         facts |= {"CANARY": str(self.canary.file)}
         lines = [f"{fact} = {value!r}" for fact, value in facts.items()]
         path = f"{self.place.root}/{name}.py"
-        await self.files.write(path, "\n".join([*lines, text]).encode())
+        await plant(self.files, path, "\n".join([*lines, text]).encode())
         done = await self.client.run_call(self.session, self.sandbox, name, "Bash", {"command": f"python3 {path}"})
         return done.stdout + done.stderr
 
