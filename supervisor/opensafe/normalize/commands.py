@@ -18,7 +18,7 @@ from .findings import Findings
 from .interpreters import file_uses, here_uses, is_interpreter, reads_here
 from .kept import MAX_TEXT
 from .made import Made, Step
-from .mentions import mentioned, runs_code
+from .mentions import mentioned, runs_code, started
 from .operands import uses
 from .options import Use
 from .printed import here_items, passes_on, printed, taken
@@ -198,8 +198,12 @@ class Collector:
             texts = self.made.texts(path)
             if not texts and len(self._ran) <= _MAX_RAN:
                 self._ran.setdefault((program, path, simple.words[0].text), simple)
+            # Its author may write a script and run it, as one that stood there before: what it hides is the sandbox's.
+            recalls = self.made.recalls(path)
+            self.findings.lenient += recalls
             for text in texts:
                 self._runs_text(program, text, simple)
+            self.findings.lenient -= recalls
 
     def _runs_text(self, program: str, text: str, simple: Simple) -> None:
         first = _SHEBANG.match(text)
@@ -207,14 +211,21 @@ class Collector:
         if is_interpreter(runner):
             for use in file_uses(runner, text):
                 self.touches.use(use, runner)
+            self._starts(runner, text, simple)
         elif program in _SCRIPTS:
             for use in _SCRIPTS[program](text):
                 self.touches.use(use, program)
+            self._starts(program, text, simple)
         elif runner in _SHELLS or first is None:
             self.touches.lenient += 1  # of its arguments not more is asked than of a script that stood there before
             shell = runner if runner in _SHELLS else "sh"
             self._script(Word(text), simple.position, (*simple.via, shell))
             self.touches.lenient -= 1
+
+    def _starts(self, program: str, text: str, simple: Simple) -> None:
+        """What code starts by literals, where that it starts something is no doubt by itself."""
+        for word in started(program, text) if self.findings.lenient else ():
+            self._script(word, simple.position, (*simple.via, program))
 
     def _runs_module(self, program: str, simple: Simple) -> None:
         """`python3 -m x`, where this text wrote x.py."""

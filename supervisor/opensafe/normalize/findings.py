@@ -52,6 +52,8 @@ class Findings:
     """Accumulates a `ShellParse`."""
 
     def __init__(self) -> None:
+        #: Above 0 a text is read of which only what is certain counts: what it leaves open is no doubt.
+        self.lenient = 0
         self._commands: list[Command] = []
         self._again: set[object] = set()
         self._targets: dict[str, dict[Target, None]] = {"read": {}, "write": {}, "delete": {}}
@@ -88,7 +90,7 @@ class Findings:
 
     def doubt(self, reason: str) -> None:
         """Note once that something is not understood; beyond 16 reasons one more adds nothing."""
-        if len(self._reasons) < MAX_REASONS:
+        if not self.lenient and len(self._reasons) < MAX_REASONS:
             self._reasons.setdefault(reason)
 
     def path(self, role: str, target: Target) -> None:
@@ -117,7 +119,7 @@ class Findings:
         redirects = tuple(
             [Redirect(op=op, fd=fd, target=None if to is None else to.fixed()) for op, fd, to in simple.redirects]
         )
-        opaque |= simple.opaque
+        opaque = (opaque or simple.opaque) and not self.lenient
         if simple.position in ("condition", "function"):  # a body that is walked again says most of it again
             key = (program, argv, tuple(assignments.items()), redirects, simple.position, simple.via, opaque)
             if key in self._again:

@@ -47,6 +47,11 @@ class Kept:
         known = self.matching(path, chain(self.texts, self._before))
         return tuple(dict.fromkeys([text for one in known for text in self._of(one)]))
 
+    def recalls(self, path: str) -> bool:
+        """Whether what the file holds, or a pattern's files, was written by calls before and not by this one."""
+        own = bool(self.matching(path, self.texts)) if is_pattern(path) else path in self.texts
+        return not own and bool(self._before)
+
     def hides(self, path: str) -> bool:
         """Whether a call before wrote the file, or one of a pattern's, with what is not known."""
         if not self._before:

@@ -168,6 +168,10 @@ class Made:
         """What a file may hold that this text wrote as it stands; of a pattern, what any of its files may."""
         return self._kept.of(path)
 
+    def recalls(self, path: str) -> bool:
+        """Whether a file that is run was written by calls before this one alone."""
+        return self._kept.recalls(path)
+
     def _edits(self, step: Step, writes: Sequence[str]) -> bool:
         """Whether a file is changed that was there before, or code filtered into code: what a workspace's own is."""
         if step.program in _DECODERS or self.piped or not self._written.isdisjoint([*writes, *step.reads]):

@@ -8,6 +8,7 @@ php, lua and awk by regular expression, without knowing which it is.
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from .interpreters import is_interpreter
@@ -18,11 +19,12 @@ _MAX_CODE: Final = 8192
 _MAX_FOUND: Final = 16
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _LITERAL: Final = r"""(?:'([^'\\\n]*)'|"([^"\\\n]*)")"""
-_RUNS: Final = re.compile(
+_STARTS: Final = (
     r"(?:(?<![\w.])(?:system|popen|exec|spawn|passthru|shell_exec|proc_open|popen)|\bos\.(?:system|popen|exec\w+|spawn\w+|execute)"
     r"|\bio\.popen|\bsubprocess\.\w+|\b(?:getoutput|check_call|check_output|Popen|capture2e?)|\w\.exec(?=\b)|\w\.spawn\w*"
-    r"|\bexec(?:Sync|File|FileSync)|\bspawnSync)\b\s*\(?\s*" + _LITERAL
+    r"|\bexec(?:Sync|File|FileSync)|\bspawnSync)\b"
 )
+_RUNS: Final = re.compile(_STARTS + r"\s*\(?\s*" + _LITERAL)
 _PIPES: Final = re.compile(r"(?:\bprint\w*[^|;{}]*\|\s*&?\s*|%x|\bqx\s*)" + _LITERAL)
 _PIPED: Final = re.compile(_LITERAL + r"\s*\|&?\s*getline")
 _BACKQUOTED: Final = re.compile(r"`([^`$\\\n]+)`")
@@ -86,6 +88,26 @@ _SED_RUNS: Final = re.compile(r"\A[0-9$]*(?:/[^/\n]*/)?\s*e\s+([^\n]+)")
 _PATH: Final = re.compile(
     r"""['"]((?:~|\.{0,2})/[^'"\s<>|;]{1,200}|\.[A-Za-z][\w.-]*|[\w-][\w./-]*\.[A-Za-z]\w{0,7}|[\w.-]*/[\w./-]+)['"]"""
 )
+
+
+#: The same in a whole file, without steps back: an agent chooses its text.
+_STARTED: Final = re.compile(
+    _STARTS + r"\s*+\(?\s*+(?:\[\s*+)?((?:(?:'[^'\\\n]{0,400}+'|\"[^\"\\\n]{0,400}+\")\s*+,?\s*+){1,32}+)"
+)
+_SED_STEP: Final = re.compile(r"^[0-9$]*+(?:/[^/\n]{0,200}+/)?[ \t]*+e[ \t]++([^\n]{1,400})", re.MULTILINE)
+_MAX_STARTED: Final = 256
+
+
+def started(program: str, code: str) -> Iterator[Word]:
+    """What code of a file starts, where it stands there as literals. A sed script's are lines of its own.
+
+    Nothing is read out of what else a file says, in comments and documentation for one.
+    """
+    if program in ("gsed", "sed"):
+        yield from (Word(found[1]) for found in islice(_SED_STEP.finditer(code), _MAX_STARTED))
+    for found in islice(_STARTED.finditer(code), _MAX_STARTED):
+        parts = [single or double for single, double in re.findall(_LITERAL, found[1])]
+        yield Word(parts[0] if len(parts) == 1 else shlex.join(parts))
 
 
 def runs_code(program: str) -> bool:

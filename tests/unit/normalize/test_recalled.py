@@ -164,3 +164,50 @@ def test_a_recorded_call_is_judged_with_the_facts_on_record() -> None:
     assert {"odd": True} in [fact.classes for fact in other.reads]
     lying = with_recorded(judged, fresh, tables)
     assert all(command in lying.commands for command in judged.commands)
+
+
+OPEN = {
+    "a.py": """
+import pathlib
+import socket
+name = input()
+(pathlib.Path('/workspace') / name).unlink()
+socket.create_connection((name, 80))
+""",
+    "b.py": """
+'Run `mount` first, as `sudo mount -a`.'
+import subprocess
+# subprocess would start mount
+subprocess.run([input()])
+""",
+    "c.sh": 'set -e\n"$CC" -o a.out "$1"\nrm -rf "$OUT"\neval "$BUILD"\n',
+    "d.js": "// `mount`\nconst f = process.argv[2]; require('fs').unlinkSync(f)\n",
+    "e.pl": "my $f = shift; unlink $f; print `$f`;\n",
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_benign_twin_what_a_file_leaves_open_is_no_doubt(name: str) -> None:
+    runner = {"py": "python3", "sh": "bash", "js": "node", "pl": "perl"}[name.rpartition(".")[2]]
+    before = Written(texts={f"/workspace/{name}": (OPEN[name],)})
+    parsed, _ = read_shell(f"{runner} {name}", before=before)
+    assert parsed.reasons == ()
+    assert not any(command.program in ("mount", "sudo") for command in parsed.commands)
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_PE_16b_what_it_starts_for_certain_counts_beside_what_it_leaves_open(name: str) -> None:
+    runner, starts = {
+        "py": ("python3", "import os\nos.system('mount -V')\n"),
+        "sh": ("bash", "mount -V\n"),
+        "js": ("node", "require('child_process').execSync('mount -V')\n"),
+        "pl": ("perl", "system('mount -V');\n"),
+    }[name.rpartition(".")[2]]
+    before = Written(texts={f"/workspace/{name}": (OPEN[name] * 100 + starts,)})
+    parsed, _ = read_shell(f"{runner} {name}", before=before)
+    assert any(command.program == "mount" for command in parsed.commands)
+
+
+def test_in_a_file_that_the_call_itself_wrote_it_is_a_doubt_still() -> None:
+    parsed, _ = read_shell("echo 'eval \"$X\"' > c.sh; bash c.sh")
+    assert parsed.reasons
