@@ -2,8 +2,11 @@
 
 Reasons, values and arguments come from an agent that may be hostile to the person who reads them, so nothing that
 steers a terminal or reorders text is printed as such.
+
+How far something has come is shown on a terminal. Who reads stderr instead asks for lines by OPENSAFE_PROGRESS=lines.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -82,6 +85,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 def progress(text: str) -> Iterator[None]:
     """Show `text` on stderr while something takes its time; nothing where stderr is no terminal."""
     if not sys.stderr.isatty():
+        _line(text)
         yield
         return
     from rich.console import Console
@@ -93,12 +97,19 @@ def progress(text: str) -> Iterator[None]:
 @contextmanager
 def counting(total: int, what: str) -> Iterator[Callable[[str], None]]:
     """Show on stderr how many of `total` have ended; call what it yields with the name of each that does."""
+    ended = 0
     if not sys.stderr.isatty():
-        yield lambda _: None
+
+        def line(name: str) -> None:
+            nonlocal ended
+            ended += 1
+            _line(f"{ended} of {total} {what} ({name})")
+
+        _line(f"0 of {total} {what}")
+        yield line
         return
     from rich.console import Console
 
-    ended = 0
     with Console(stderr=True).status(f"0 of {total} {what}") as status:
 
         def one(name: str) -> None:
@@ -113,9 +124,14 @@ def counting(total: int, what: str) -> Iterator[Callable[[str], None]]:
 def steps() -> Iterator[Callable[[str], None]]:
     """Like `progress`, with a text that changes: call what is yielded with each step."""
     if not sys.stderr.isatty():
-        yield lambda _text: None
+        yield _line
         return
     from rich.console import Console
 
     with Console(stderr=True).status("") as status:
         yield status.update
+
+
+def _line(text: str) -> None:
+    if os.environ.get("OPENSAFE_PROGRESS") == "lines":
+        note(text)
