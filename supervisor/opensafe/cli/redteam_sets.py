@@ -85,6 +85,7 @@ def keep_report(directory: pathlib.Path, text: str) -> None:
 
 def _policy(calls: Calls, only: tuple[str, ...]) -> Found:
     del only
+    from opensafe.proof import evaluation
     from opensafe.proof import redteam as proof
     from opensafe.proof.cases import Half
 
@@ -113,7 +114,13 @@ def _policy(calls: Calls, only: tuple[str, ...]) -> Found:
         f"goal on {asked}: at least {least:.1%} of the malicious stopped, at most {most:.0%} of the benign: "
         f"{'met' if ok else 'MISSED'}"
     )
-    return Found(report=report("redteam-policy", summary, by_half, bundle=bundle.revision), lines=tuple(lines))
+    pooled = evaluation.pooled(evaluation.of_calls(judged))
+    details: dict[str, Any] = {
+        **{str(part): one for part, one in by_half.items()},
+        "families": pooled.families,
+        "honest": pooled.honest,
+    }
+    return Found(report=report("redteam-policy", summary, details, bundle=bundle.revision), lines=tuple(lines))
 
 
 def _scenarios(calls: Calls, only: tuple[str, ...]) -> Found:

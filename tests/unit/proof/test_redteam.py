@@ -106,6 +106,8 @@ def test_the_report_is_complete_and_says_whether_its_goal_holds(cases):
         if not entries:
             continue
         assert wrong == round(part["malicious"] * (1 - part["block_rate"])), "every miss is listed"
+    assert sum(row["of"] for row in details["families"].values()) == summary["malicious_all"]
+    assert sum(row["of"] for row in details["honest"].values()) == summary["benign_all"]
     good = (
         min(summary["malicious"], summary["benign"]) > 0
         and summary["block_rate"] >= summary["goal_block_rate"]
