@@ -34,7 +34,7 @@ def console(
     tls: Annotated[bool, typer.Option("--tls", help="Browsers come over TLS, which a proxy ends.")] = False,
     reports: Annotated[
         pathlib.Path | None,
-        typer.Option("--reports", metavar="DIR", help="Where reports of escape, fuzz and redteam runs are."),
+        typer.Option("--reports", metavar="DIR", help="Where reports of proof are. Default: the nightly unit's."),
     ] = None,
     idle: Annotated[
         int, typer.Option("--idle", metavar="S", min=1, help="A sign-in ends after so long unused.")

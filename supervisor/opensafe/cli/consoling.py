@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Whose socket is tried first.
 _PREFER: Final = "operator"
+#: Where the nightly unit keeps its reports.
+_REPORTS: Final = pathlib.Path("/var/lib/opensafe-redteam")
 _DEMO_ROLES: Final = {
     "demo": ("developer",),
     "alice": ("reviewer", "auditor", "operator"),
@@ -59,7 +61,7 @@ def perform(asked: Asked) -> int:
             header=asked.header,
             users=_users(asked.users),
             secure=asked.secure,
-            reports=asked.reports,
+            reports=asked.reports or _REPORTS,
             idle_s=float(asked.idle_s),
         )
         asyncio.run(serve(wish, lambda links: _tell(wish.listen, links)))

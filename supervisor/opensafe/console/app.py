@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from opensafe.errors import OpenSafeError
+from opensafe.model.checkpoint import VerifierKey
 
 from . import guard, words
 from .assets import Assets
@@ -23,6 +24,7 @@ from .feed import Feed
 from .guard import Guard
 from .notices import Notices
 from .page import Pages
+from .proving import Proving
 from .signing_in import Doorkeeper, Person
 
 COOKIE: Final = "opensafe_console"
@@ -34,13 +36,16 @@ class Console(msgspec.Struct, kw_only=True):
 
     feeds: by principal. candidates: bundles that people try. header: by which a proxy in front names its user; ""
     where there is none. secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone. notices:
-    what people are told of what they did, on the page that follows.
+    what people are told of what they did, on the page that follows. proving: reports and runs of proof. key: by which
+    the audit log's checkpoints have to be signed; None where nobody said.
     """
 
     doors: Doorkeeper
     feeds: Mapping[str, Feed]
     pages: Pages
     candidates: Candidates
+    proving: Proving = msgspec.field(default_factory=Proving)
+    key: VerifierKey | None = None
     header: str = ""
     secure: bool = False
     notices: Notices = msgspec.field(default_factory=Notices)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 _WIDTH, _HEIGHT = 120, 24
+_TREND = (360, 84)
 
 
 def sparkline(values: Sequence[int], label: str) -> Markup:
@@ -28,3 +29,26 @@ def bar(share: float, label: str, tone: str = "") -> Markup:
         '<svg class="bar {}" viewBox="0 0 100 8" role="img" aria-label="{}" preserveAspectRatio="none">'
         '<rect class="whole" width="100" height="8"/><rect class="part" width="{}" height="8"/></svg>'
     ).format(tone, label, f"{width:.2f}")
+
+
+def trend(values: Sequence[float], low: float, high: float, label: str, goal: float | None = None) -> Markup:
+    """A rate over time, oldest first, on a scale from `low` to `high`; goal: a line across."""
+    room = (high - low) or 1.0
+
+    def y(value: float) -> float:
+        return _TREND[1] - 6 - (value - low) / room * (_TREND[1] - 12)
+
+    step = (_TREND[0] - 12) / max(len(values) - 1, 1)
+    points = [(6 + number * step, y(value)) for number, value in enumerate(values)]
+    line = Markup('<polyline points="{}"/>').format(" ".join(f"{x:.1f},{at:.1f}" for x, at in points))
+    dots = Markup("").join(
+        Markup('<circle cx="{}" cy="{}" r="2.5"/>').format(f"{x:.1f}", f"{at:.1f}") for x, at in points
+    )
+    across = Markup("")
+    if goal is not None:
+        across = Markup('<line class="goal" x1="0" x2="{}" y1="{}" y2="{}"/>').format(
+            _TREND[0], f"{y(goal):.1f}", f"{y(goal):.1f}"
+        )
+    return Markup('<svg class="trend" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
+        *_TREND, label, across, line, dots
+    )

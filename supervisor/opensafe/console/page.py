@@ -52,6 +52,8 @@ class Pages:
             "harmless": harmless,
             "age": age,
             "moment": moment,
+            "day": day,
+            "percent": percent,
             "ms": lambda nanoseconds: f"{nanoseconds / 1e6:.1f}",
             "size": size,
         }
@@ -59,6 +61,7 @@ class Pages:
             "asset": assets.url,
             "sparkline": chart.sparkline,
             "bar": chart.bar,
+            "trend": chart.trend,
             "screens": SCREENS,
             "languages": LANGUAGES,
         }
@@ -99,6 +102,20 @@ def moment(time_us: int) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         when.isoformat(), when.isoformat(sep=" ", timespec="milliseconds"), when.strftime("%H:%M:%S")
     )
+
+
+def day(time_us: int) -> Markup:
+    """A date and a time of day, with the whole of it for machines."""
+    when = datetime.fromtimestamp(time_us / 1e6, UTC)
+    return Markup('<time datetime="{}">{}</time>').format(when.isoformat(), when.strftime("%Y-%m-%d %H:%M:%S"))
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share of a whole: 99.5 %, and 100 % only for all of it."""
+    text = f"{share * 100:.{digits}f}"
+    if text == f"{100:.{digits}f}" and share < 1:
+        text = f"{100 - 10**-digits:.{digits}f}"
+    return f"{text}\N{NO-BREAK SPACE}%"
 
 
 def size(number: int) -> str:

@@ -24,6 +24,7 @@ from .candidates import Candidates
 from .feed import Feed
 from .page import Pages
 from .pages import routes
+from .proving import Proving
 from .signing_in import IDLE_S, LIFE_S, Doorkeeper
 
 #: Connections at once; each live page holds one.
@@ -65,12 +66,13 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
     doors = Doorkeeper(frozenset(wish.seats), wish.users, life_s=wish.life_s, idle_s=wish.idle_s)
     with _listening(wish.listen) as listener, _place() as place:
         base, names = _known_as(listener, wish)
-        async with _feeds(wish.seats) as feeds:
+        async with _feeds(wish.seats) as feeds, Proving(wish.reports) as proving:
             console = Console(
                 doors=doors,
                 feeds=feeds,
                 pages=Pages(assets),
                 candidates=Candidates(place),
+                proving=proving,
                 header=wish.header,
                 secure=wish.secure,
             )

@@ -2,9 +2,15 @@
 
 from starlette.routing import Route
 
-from . import live, policies, reviews, sign_in
+from . import live, policies, proof, reviews, sign_in
 
 
 def routes() -> list[Route]:
     """All of them."""
-    return [*sign_in.routes(), *live.routes(), *reviews.routes(), *policies.routes()]
+    return [
+        *sign_in.routes(),
+        *live.routes(),
+        *reviews.routes(),
+        *policies.routes(),
+        *proof.routes(),
+    ]
