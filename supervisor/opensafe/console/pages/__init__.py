@@ -2,7 +2,7 @@
 
 from starlette.routing import Route
 
-from . import live, policies, proof, reviews, sign_in
+from . import audit, live, policies, proof, reviews, sign_in
 
 
 def routes() -> list[Route]:
@@ -13,4 +13,5 @@ def routes() -> list[Route]:
         *reviews.routes(),
         *policies.routes(),
         *proof.routes(),
+        *audit.routes(),
     ]
