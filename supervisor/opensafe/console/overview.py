@@ -40,7 +40,7 @@ class Overview:
         self._feed = feed
         self._before = before
         self._of: tuple[object, ...] = ()
-        self._asked = 0.0
+        self._asked = -_AGAIN_S
         self._rules = RuleList(revision="", notes=())
         self.history: tuple[Event, ...] = ()
         self.older = 0
@@ -67,11 +67,11 @@ class Overview:
         """Those in force with their hits in the records at hand."""
         return coverage(self._rules.notes, self._feed.board.fired)
 
-    async def refresh(self) -> None:
-        """Ask for what may be other. Raises nothing: what the daemon does not answer stays as it was."""
+    async def refresh(self) -> bool:
+        """Ask for what may be other, at most once a second: whether it was time. What is not answered stays."""
         now = time.monotonic()
         if now - self._asked < _AGAIN_S:
-            return
+            return False
         self._asked = now
         try:
             if self._feed.status is None:
@@ -87,7 +87,8 @@ class Overview:
         except NotPermitted:
             self.shadow = None
         except OpenSafeError:
-            pass  # the frame of the page tells that the daemon is away
+            pass  # the feed knows, and the page tells it
+        return True
 
     async def _look_back(self) -> None:
         page = await self._feed.client.search_audit(kinds=("bundle",), before_index=self._before, page_size=PAGE)

@@ -37,11 +37,14 @@ async def _told(feed: Feed, regions: Regions, lasts: Callable[[], bool]) -> Asyn
         if feed.over or time.monotonic() - begun > LIFE_S:
             return
         drawn = regions()
+        state = ""
         for name, fragment in (drawn if isinstance(drawn, Mapping) else await drawn).items():
             known = hash(fragment)
             if sent.get(name) != known:
                 sent[name] = known
-                yield event(name, fragment, feed.board.next)
+                state += event(name, fragment, feed.board.next)
+        if state:
+            yield state  # in one piece: a browser that is gone is noticed behind each
         await asyncio.sleep(TICK_S)  # what comes meanwhile is one state
     yield event("ended", "", feed.board.next)
 

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import select
+import sys
 
 import pytest
 from starlette.requests import Request
@@ -73,6 +74,17 @@ async def test_a_child_ends_with_its_task(waiting):
     os.close(end)
 
 
+async def test_a_child_ends_with_a_console_that_is_killed(waiting):
+    words, opened = waiting
+    script = "import asyncio, sys; from opensafe.console.children import run; asyncio.run(run(sys.argv[1:]))"
+    console = await asyncio.create_subprocess_exec(sys.executable, "-c", script, *words)
+    end = await asyncio.to_thread(opened)
+    console.kill()
+    await console.wait()
+    assert left(end)
+    os.close(end)
+
+
 async def test_a_child_ends_in_time(waiting, monkeypatch):
     task, end = await begun(*waiting)
     monkeypatch.setattr(children, "TIME_S", 0.0)
@@ -131,6 +143,18 @@ async def test_work_ends_where_the_browser_goes():
 
     assert await while_there(request({"type": "http.disconnect"}), work()) is None
     assert ended.is_set()
+
+
+async def test_a_child_ends_where_the_browser_goes(waiting):
+    words, opened = waiting
+    browser: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    asked = Request({"type": "http", "method": "POST", "headers": []}, browser.get)
+    task = asyncio.create_task(while_there(asked, run(words)))
+    end = await asyncio.to_thread(opened)
+    browser.put_nowait({"type": "http.disconnect"})
+    assert await task is None
+    assert left(end)
+    os.close(end)
 
 
 async def test_work_is_done_where_the_browser_waits():

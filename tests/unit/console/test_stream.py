@@ -42,7 +42,7 @@ async def test_a_region_is_sent_when_it_is_another_and_only_then(monkeypatch):
 
     told = stream._told(feed, lambda: dict(shown), lasts)
     assert await anext(told) == "retry: 500\n\n"
-    first = parse(await anext(told) + await anext(told))
+    first = parse(await anext(told))
     assert [(name, data) for name, _, data in first] == [("banner", "calm"), ("rules", "none")]
     waiting = asyncio.ensure_future(anext(told))
     await feed.tell()

@@ -55,10 +55,13 @@ async def follow(request: Request) -> Response:
     pages, language, overview = of(request).pages, request.state.language, _overview(request)
     values = {"person": person(request)}
 
+    drawn: dict[str, str] = {}
+
     async def regions() -> Mapping[str, str]:
-        await overview.refresh()
-        drawn = values | _values(request, overview)
-        return {name: pages.draw(f"policies/{name}.html", language, drawn) for name in REGIONS}
+        if await overview.refresh():
+            shown = values | _values(request, overview)
+            drawn.update({name: pages.draw(f"policies/{name}.html", language, shown) for name in REGIONS})
+        return drawn
 
     return events(feed(request), regions, lasts(request))
 
@@ -142,6 +145,7 @@ def _values(request: Request, overview: Overview) -> dict[str, Any]:
     shown = wanted if wanted in ways else next(iter(ways))
     daemon = overview.status
     return {
+        "lost": feed(request).lost_since is not None,
         "overview": overview,
         "daemon": daemon,
         "fired": feed(request).board.fired,
