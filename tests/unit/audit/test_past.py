@@ -115,9 +115,11 @@ def test_a_record_that_is_missing_is_an_error_and_no_gap(tmp_path):
     for path in segment_paths(tmp_path):
         path.write_bytes(path.read_bytes().replace(written.lines[-2] + b"\n", b""))
     with pytest.raises(AuditError, match="not where it has to be"):
-        written.ahead(0)
+        written.ahead(58, 59)
+    back = (one for _, one in backward(tmp_path, 60, 60) if one is not None)
+    assert next(back).line == written.lines[59]
     with pytest.raises(AuditError, match="not where it has to be"):
-        written.back(60)
+        next(back)
 
 
 def test_a_line_longer_than_any_record_is_refused(tmp_path, monkeypatch):
