@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from .reports import REPORT_MAX, Count, content_of
+from .report_forms import Count
+from .reports import REPORT_MAX, content_of
 
 _SETTINGS: Final = "campaign.json"
 _DONE: Final = "batches.jsonl"

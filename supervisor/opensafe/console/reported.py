@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from .reports import Both, Half, Mutant, Probe, RedTeam, Report, Share
+from .report_forms import Both, Half, Mutant, Probe, RedTeam, Share
+from .reports import Report
 
 #: Reports of a trend, the newest.
 TREND_MAX: Final = 60

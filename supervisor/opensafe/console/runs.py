@@ -102,6 +102,7 @@ class Runner:
             raise Conflict("a run goes on already", remedy="Wait for its end, or stop it.")
         if self.directory is None or not self.startable(kind):
             raise HostUnsuitable("this console can't run it", value=name, remedy="Run the command that is shown.")
+        self._process = None
         run = self.current = Run(kind=kind, by=by, began_us=time.time_ns() // 1000)
         when = stamp(datetime.now(UTC))
         part = self.directory / f".{kind.keeps or kind.id}-{when}.part"

@@ -12,7 +12,8 @@ from starlette.routing import Route
 from opensafe.console import reported
 from opensafe.console.app import feed, form, lasts, of, person, signed_in
 from opensafe.console.proving import Proving
-from opensafe.console.reports import Beside, Campaign, Mutant, Played, Probe, RedTeam, Report, Sight
+from opensafe.console.report_forms import Beside, Campaign, Mutant, Played, Probe, RedTeam
+from opensafe.console.reports import Report, Sight
 from opensafe.console.roles import staff
 from opensafe.console.runs import KINDS
 from opensafe.console.stream import events
