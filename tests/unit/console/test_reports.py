@@ -7,7 +7,8 @@ import pytest
 
 from opensafe.console import reported, reports
 from opensafe.console.campaigns import Campaigns
-from opensafe.console.reports import Mutant, Probe, RedTeam, Shelf
+from opensafe.console.report_forms import Mutant, Probe, RedTeam, Share, Tried
+from opensafe.console.reports import Shelf
 from opensafe.errors import NotFound
 
 SHARE = {"hits": 3, "of": 4, "rate": 0.75, "low": 0.3, "high": 0.95}
@@ -105,7 +106,7 @@ def test_a_file_that_changed_is_read_again(put, tmp_path):
 
 
 def test_families_stand_beside_their_twins_and_tools_apart():
-    share = reports.Share(hits=3, of=4, rate=0.75, low=0.3, high=0.95)
+    share = Share(hits=3, of=4, rate=0.75, low=0.3, high=0.95)
     found = RedTeam(families={"approval": share}, honest={"twins of approval": share, "Bash": share})
     (row,) = reported.families(found)
     assert (row.name, row.attacks, row.honest) == ("approval", share, share)
@@ -137,7 +138,7 @@ def test_layers_are_told_by_how_their_words_begin(words, layers):
 
 def test_layers_count_contained_probes_as_shipped_and_opened():
     def probe(verdict, *runs):
-        tried = tuple(reports.Tried(opened=opened, layer=layer) for opened, layer in runs)
+        tried = tuple(Tried(opened=opened, layer=layer) for opened, layer in runs)
         return Probe(
             id="FS-01",
             boundary="filesystem",
