@@ -16,7 +16,7 @@ from .paths import may_match
 #: Characters of one file's text.
 MAX_TEXT: Final = 64 * 1024
 _MAX_FILES: Final = 256  # whose text is kept: beyond, no file that is run is known
-_MAX_TEXTS: Final = 8  # of one file
+MAX_TEXTS: Final = 8  # of one file
 _MAX_KEPT: Final = 1024 * 1024  # characters of all of them
 _MAX_COMPARED: Final = 256 * 1024  # names that are looked through, for patterns and directories
 
@@ -92,6 +92,8 @@ class Kept:
         certain: the file is the one that is written, if the command does its work.
         """
         before = self._of(path)
+        if path not in self.texts:  # of what calls before may have left the newest count, as what they hid is none
+            before = before[-max(1, MAX_TEXTS // max(1, len(texts)) if more else MAX_TEXTS - len(texts)) :]
         held = self.last.get(path) if path in self.last else before[0] if len(before) == 1 else None
         last = texts[0] if certain and len(texts) == 1 else None
         if more and last is not None:
@@ -103,14 +105,14 @@ class Kept:
             return True
         if not more:
             after = dict.fromkeys([*before, *filter(None, texts)])
-        elif len(before) * len(texts) <= _MAX_TEXTS:
+        elif len(before) * len(texts) <= MAX_TEXTS:
             whole = [old + new for old in before or ("",) for new in texts]
             # What was appended may be missing, and a last line that it went on with is another one without it.
             after = dict.fromkeys([*whole, *(old for old in before if old[-1:] not in ("", "\n"))])
         else:
             return False
         size = self._size + sum(map(len, after)) - sum(map(len, own))
-        if len(after) > _MAX_TEXTS or size > _MAX_KEPT or any(len(text) > MAX_TEXT for text in after):
+        if len(after) > MAX_TEXTS or size > _MAX_KEPT or any(len(text) > MAX_TEXT for text in after):
             return False
         if any(after):
             self.texts[path], self._size = tuple(after), size

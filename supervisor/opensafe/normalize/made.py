@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from opensafe.model.written import NOTHING, NOTHING_LEFT, Left, Written
 
 from .interpreters import is_interpreter
-from .kept import MAX_TEXT, Kept, is_pattern
+from .kept import MAX_TEXT, MAX_TEXTS, Kept, is_pattern
 from .name_lists import names
 from .spoken import shows, spoken
 from .word import HOLE, NUMBER, Word
@@ -98,12 +98,13 @@ class Made:
         self.fed = self.said = ""
         self._decoded: set[str] = set()
         self._filtered: set[str] = set()
+        self._unkept: set[str] = set()  # what they hold is more than is kept
         self._written: set[str] = set()
         self._kept = Kept(before)
 
     def __bool__(self) -> bool:
         """Whether any file is known, or known to be hidden."""
-        return bool(self._kept.texts or self._decoded or self._filtered)
+        return bool(self._kept.texts or self._decoded or self._filtered or self._unkept)
 
     @property
     def recalled(self) -> bool:
@@ -111,10 +112,11 @@ class Made:
         return self._kept.recalled
 
     def left(self) -> Left:
-        """What files may hold from this text's start on."""
+        """What files may hold from this text's start on. What a filter makes of a workspace's files is its own."""
         if not self and not self._kept.crowded:
             return NOTHING_LEFT
-        hidden = dict.fromkeys([*self._decoded, *self._filtered], ())
+        filtered = {path: (*self._kept.of(path)[1 - MAX_TEXTS :], "") for path in self._filtered}
+        hidden: dict[str, tuple[str, ...]] = {**filtered, **dict.fromkeys([*self._decoded, *self._unkept], ())}
         last = self._kept.last if self.straight else {}
         sure = {path: (text,) for path, text in last.items() if text is not None and path not in hidden}
         return Left(texts={**self._kept.texts, **hidden}, sure=sure, crowded=self._kept.crowded)
@@ -153,7 +155,9 @@ class Made:
     def runs(self, path: str) -> bool:
         """Whether the file that is run holds what does not stand in the text."""
         if is_pattern(path):
-            found = bool(self._kept.matching(path, self._decoded | self._filtered)) or self._kept.hides(path)
+            found = bool(self._kept.matching(path, self._decoded | self._filtered | self._unkept)) or self._kept.hides(
+                path
+            )
         else:
             found = self._is_hidden(path)
         return found or self._kept.crowded
@@ -185,7 +189,7 @@ class Made:
 
     def _is_hidden(self, path: str) -> bool:
         """Whether a file holds what is not known; what this text writes over it is looked at beside that."""
-        return path in self._decoded or path in self._filtered or self._kept.hides(path)
+        return any(path in known for known in (self._decoded, self._filtered, self._unkept)) or self._kept.hides(path)
 
     def _is_in(self, paths: Iterable[str], known: set[str]) -> bool:
         return not known.isdisjoint(paths)
@@ -251,4 +255,4 @@ class Made:
     def _put(self, paths: Iterable[str], texts: Sequence[str], appends: Sequence[str], *, certain: bool = True) -> None:
         for path in paths:
             if not self._kept.put(path, texts, more=path in appends, certain=certain):
-                self._filtered.add(path)
+                self._unkept.add(path)

@@ -211,3 +211,33 @@ def test_PE_16b_what_it_starts_for_certain_counts_beside_what_it_leaves_open(nam
 def test_in_a_file_that_the_call_itself_wrote_it_is_a_doubt_still() -> None:
     parsed, _ = read_shell("echo 'eval \"$X\"' > c.sh; bash c.sh")
     assert parsed.reasons
+
+
+def test_benign_twin_what_a_filter_makes_is_the_workspaces_own_for_later_calls() -> None:
+    _, left = read_shell("sed s/a/b/ x > t.sh")
+    assert not mounts_with(left, "bash t.sh")
+
+
+def test_PE_16b_what_a_decoder_makes_or_is_too_long_is_a_doubt_for_later_calls() -> None:
+    for text in ("base64 -d x > t.sh", f"echo {'x' * 30_000} > a{' && cat a >> t.sh' * 4}"):
+        _, left = read_shell(text)
+        assert mounts_with(left, "bash t.sh")
+
+
+def test_PE_16b_what_stood_there_counts_beside_what_a_filter_may_have_written_over_it() -> None:
+    _, left = read_shell("sed s/a/b/ x > t.sh", before=Written(texts={"/workspace/t.sh": ("mount -V\n",)}))
+    assert mounts_with(left, "bash t.sh")
+
+
+def test_benign_twin_a_file_that_is_written_anew_ever_and_again_is_run_every_time() -> None:
+    before = NOTHING
+    for number in range(40):
+        parsed, left = read_shell(f"cat > t.sh <<'EOF'\necho {number}\nEOF\nbash t.sh", before=before)
+        assert not parsed.opaque, number
+        before = Written(texts=left.texts)
+
+
+def mounts_with(left: Left, text: str) -> bool:
+    """Whether a call may mount after one that left this."""
+    parsed, _ = read_shell(text, before=Written(texts=left.texts, crowded=left.crowded))
+    return parsed.opaque or any(command.program == "mount" for command in parsed.commands)
