@@ -20,7 +20,7 @@ class Words:
         self.language = language
         self.texts = texts
 
-    def __call__(self, key: str, **values: object) -> str:
+    def __call__(self, key: str, /, **values: object) -> str:
         """The text under `SCREEN.NAME`. Raises KeyError."""
         text = self.texts[key]
         return text.format(**values) if values else text

@@ -38,6 +38,10 @@ def test_a_template_asks_only_for_texts_that_there_are(path):
             assert key in _keys("en")
 
 
+def test_a_slot_may_be_named_as_anything():
+    assert "opensafe/1" in words("en")("audit.signed", key="opensafe/1")
+
+
 def test_every_text_is_asked_for():
     source = "".join(path.read_text() for path in [*TEMPLATES, *ROOM.rglob("*.py")])
     begins = tuple(key for key, begins in ASKED.findall(source) if begins)
