@@ -36,6 +36,10 @@ def console(
         pathlib.Path | None,
         typer.Option("--reports", metavar="DIR", help="Where reports of proof are. Default: the nightly unit's."),
     ] = None,
+    audit_key: Annotated[
+        pathlib.Path | None,
+        typer.Option("--audit-key", metavar="FILE", help="The audit log's public key: proofs are checked with it."),
+    ] = None,
     idle: Annotated[
         int, typer.Option("--idle", metavar="S", min=1, help="A sign-in ends after so long unused.")
     ] = 3600,
@@ -54,6 +58,7 @@ def console(
             users=tuple(user or ()),
             secure=tls,
             reports=reports,
+            key=audit_key,
             idle_s=idle,
             demo=demo,
         )

@@ -42,17 +42,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[str, ...]
     secure: bool
     reports: pathlib.Path | None
+    key: pathlib.Path | None
     idle_s: int
     demo: bool
 
 
 def perform(asked: Asked) -> int:
-    """Serve; the exit status. Raises InvalidArgument, NotPermitted, HostUnsuitable, Unavailable."""
+    """Serve; the exit status. Raises InvalidArgument, NotPermitted, HostUnsuitable, AuditError, Unavailable."""
     try:
         from opensafe.console.serving import Serving, serve
     except ImportError as error:
         raise InvalidArgument(str(error)) from None
 
+    from opensafe.audit.checkpoints import read_key
+
+    key = read_key(asked.key) if asked.key is not None else None
     with _seats(asked) as seats:
         wish = Serving(
             seats=seats,
@@ -62,6 +66,7 @@ def perform(asked: Asked) -> int:
             users=_users(asked.users),
             secure=asked.secure,
             reports=asked.reports or _REPORTS,
+            key=key,
             idle_s=float(asked.idle_s),
         )
         asyncio.run(serve(wish, lambda links: _tell(wish.listen, links)))

@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 
 from opensafe.errors import InvalidArgument, NotPermitted
+from opensafe.model.checkpoint import VerifierKey
 
 from .app import Console, build
 from .assets import Assets
@@ -36,7 +37,8 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
     seats: principals and their sockets. listen: HOST:PORT, or the path of a socket to make. names: further ones that a
     Host header may say. header: by which a proxy names its user, only on a unix socket; users: of the proxy to
-    principals. secure: the proxy ends TLS. reports: where the reports of proof are read and written.
+    principals. secure: the proxy ends TLS. reports: where the reports of proof are read and written. key: the audit
+    log's public key.
     """
 
     seats: Mapping[str, pathlib.Path]
@@ -46,6 +48,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     users: Mapping[str, str] = {}
     secure: bool = False
     reports: pathlib.Path | None = None
+    key: VerifierKey | None = None
     life_s: float = LIFE_S
     idle_s: float = IDLE_S
 
@@ -75,6 +78,7 @@ async def serve(wish: Serving, ready: Callable[[Mapping[str, str]], None]) -> No
                 proving=proving,
                 header=wish.header,
                 secure=wish.secure,
+                key=wish.key,
             )
             config = uvicorn.Config(
                 build(console, names, routes(), assets),
