@@ -139,22 +139,7 @@ class Board:
         session = self._session_of(record.session_id)
         session.principal = session.principal or record.principal
         session.last_us = record.time_us
-        call = Call(
-            index=index,
-            time_us=record.time_us,
-            decision_id=record.decision_id,
-            session_id=record.session_id,
-            call_id=record.call_id,
-            principal=record.principal,
-            agent=session.agent or record.input.session.agent,
-            tool=record.input.call.tool,
-            target=target(record),
-            action=decision.action,
-            rules=decision.deciding(),
-            purpose=record.purpose,
-            evaluation_us=record.metrics.get("timer_rego_query_eval_ns", 0) // 1000,
-            review_id=record.review_id,
-        )
+        call = called(index, record, session.agent)
         session.calls.append(call)
         self.calls.append(call)
         session.counts[decision.action] = session.counts.get(decision.action, 0) + 1
@@ -208,6 +193,26 @@ class Board:
         while len(self.sessions) > SESSIONS_MAX:
             self.sessions.popitem(last=False)
         return session
+
+
+def called(index: int, record: DecisionRecord, agent: str = "") -> Call:
+    """The call that a decision is about."""
+    return Call(
+        index=index,
+        time_us=record.time_us,
+        decision_id=record.decision_id,
+        session_id=record.session_id,
+        call_id=record.call_id,
+        principal=record.principal,
+        agent=agent or record.input.session.agent,
+        tool=record.input.call.tool,
+        target=target(record),
+        action=record.result.action,
+        rules=record.result.deciding(),
+        purpose=record.purpose,
+        evaluation_us=record.metrics.get("timer_rego_query_eval_ns", 0) // 1000,
+        review_id=record.review_id,
+    )
 
 
 def target(record: DecisionRecord) -> str:

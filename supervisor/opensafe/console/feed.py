@@ -18,6 +18,7 @@ from opensafe.errors import OpenSafeError, Unavailable
 from opensafe.model.records import Record
 
 from .board import Board
+from .traces import Traces
 
 _STATUS_S: Final = 2.0
 _PAUSE_S: Final = (0.2, 3.0)
@@ -40,6 +41,7 @@ class Feed:
     def __init__(self, principal: str, socket: pathlib.Path) -> None:
         self.principal, self.socket = principal, socket
         self.board = Board()
+        self.traces = Traces()
         self.status: DaemonStatus | None = None
         self.cpus: float | None = None
         self.reviews: dict[str, Review] | None = {}
@@ -58,6 +60,7 @@ class Feed:
         """Follow until the block ends."""
         feed = cls(principal, socket)
         async with Client.connect(socket) as feed.client:
+            feed.traces.client = feed.client
             tasks = [asyncio.create_task(feed._kept(part)) for part in (feed._records, feed._reviews, feed._status)]
             try:
                 yield feed
@@ -90,7 +93,9 @@ class Feed:
         async for record in records:
             self.lost_since = None
             try:
-                self.board.take(record.index, msgspec.json.decode(record.line, type=Record))
+                known = msgspec.json.decode(record.line, type=Record)
+                self.board.take(record.index, known)
+                self.traces.take(record.index, known)
             except (msgspec.DecodeError, RecursionError):  # of a newer daemon: not shown, but told
                 self.unread += 1
                 self.board.next = max(self.board.next, record.index + 1)

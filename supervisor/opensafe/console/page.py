@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import jinja2
+import msgspec
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -25,6 +26,8 @@ from .words import LANGUAGES, Words, words
 _TEMPLATES: Final = pathlib.Path(__file__).with_name("templates")
 #: Characters of a text that a page shows of its own accord.
 SHOWN_MAX: Final = 2000
+#: Of a record or of arguments, where all is asked for; the download of a record has the rest.
+RECORD_MAX: Final = 128 * 1024
 #: The screens, in the order of the navigation, each with the key that follows `g`.
 SCREENS: Final = {
     "live": ("/", "l"),
@@ -85,6 +88,16 @@ def harmless(text: object, length: int = SHOWN_MAX) -> str:
     whole = str(text)
     more = f" […{len(whole) - length}]" if len(whole) > length else ""
     return printable.harmless(whole[:length]) + more
+
+
+def pretty(data: bytes) -> str:
+    """JSON for people: indented, cut at RECORD_MAX, and nothing in it but characters that show."""
+    try:
+        text = msgspec.json.format(data, indent=2).decode()
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        text = data.decode(errors="replace")
+    more = f"\n[…{len(text) - RECORD_MAX}]" if len(text) > RECORD_MAX else ""
+    return "\n".join(map(printable.harmless, text[:RECORD_MAX].split("\n"))) + more
 
 
 def age(since_us: int, now_us: int) -> str:

@@ -49,7 +49,7 @@
       const element = item?.querySelector(wanted) ?? document.querySelector(wanted);
       if (!element || element.disabled) return;
       event.preventDefault();
-      if (element.matches("input, textarea, select")) element.focus();
+      if (element.matches("input:not([type=checkbox]), textarea, select")) element.focus();
       else element.click();
     }
   });
@@ -68,6 +68,24 @@
   window.addEventListener("pageshow", () => {
     document.querySelectorAll("[data-slow]").forEach((form) => form.removeAttribute("aria-busy"));
   });
+
+  // What opens in place, by a link with data-opens: once more closes it. Live parts around it leave it as it is.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const { elt, target } = event.detail;
+    if (!elt.matches("[data-opens]")) return;
+    const open = target.hasChildNodes();
+    elt.setAttribute("aria-expanded", String(!open));
+    if (!open) return;
+    event.preventDefault();
+    target.replaceChildren();
+  });
+  const callbacks = window.Idiomorph?.defaults.callbacks;
+  if (callbacks) {
+    const kept = (node) => node?.matches?.("[data-kept]:not(:empty), :has(> [data-kept]:not(:empty))");
+    callbacks.beforeNodeMorphed = (old) => !(old.dataset && "kept" in old.dataset && old.hasChildNodes());
+    callbacks.beforeNodeRemoved = (old) => !kept(old) && !kept(old.nextElementSibling);
+    callbacks.beforeAttributeUpdated = (name) => name !== "aria-expanded" && name !== "open";
+  }
 
   document.addEventListener("htmx:sseClose", (event) => {
     if (event.detail.type === "message") document.getElementById("ended").hidden = false;

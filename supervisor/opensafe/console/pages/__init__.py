@@ -2,16 +2,10 @@
 
 from starlette.routing import Route
 
-from . import audit, live, policies, proof, reviews, sign_in
+from . import audit, call, live, policies, proof, reviews, session, sign_in
 
 
 def routes() -> list[Route]:
     """All of them."""
-    return [
-        *sign_in.routes(),
-        *live.routes(),
-        *reviews.routes(),
-        *policies.routes(),
-        *proof.routes(),
-        *audit.routes(),
-    ]
+    screens = (sign_in, live, session, call, reviews, policies, proof, audit)
+    return [route for screen in screens for route in screen.routes()]

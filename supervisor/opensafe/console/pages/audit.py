@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -16,15 +15,13 @@ from opensafe.client import AuditRecord, Client
 from opensafe.console import inclusion
 from opensafe.console.app import feed, form, of, signed_in
 from opensafe.console.found import KINDS, found
+from opensafe.console.page import pretty
 from opensafe.console.reports import stamp
 from opensafe.console.roles import sees_all
 from opensafe.errors import AuditError, Conflict, InvalidArgument, NotFound, OpenSafeError
-from opensafe.model import printable
 from opensafe.model.decision import Action
 
 PAGE: Final = 50
-#: Characters of a record that a page shows; the download has all of it.
-SHOWN_MAX: Final = 128 * 1024
 #: Findings of a verification that are shown.
 FINDINGS_MAX: Final = 200
 _FIELDS: Final = ("kind", "action", "rule", "session", "call", "principal", "text", "since", "until")
@@ -143,16 +140,6 @@ async def _record(client: Client, index: int) -> AuditRecord:
     if not page.records or page.records[0].index != index:
         raise NotFound("there is no such record, or it is not yours to see", value=index)
     return page.records[0]
-
-
-def pretty(data: bytes) -> str:
-    """JSON for people: indented, cut at SHOWN_MAX, and nothing in it but characters that show."""
-    try:
-        text = msgspec.json.format(data, indent=2).decode()
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        text = data.decode(errors="replace")
-    more = f"\n[…{len(text) - SHOWN_MAX}]" if len(text) > SHOWN_MAX else ""
-    return "\n".join(map(printable.harmless, text[:SHOWN_MAX].split("\n"))) + more
 
 
 def _index(request: Request) -> int:
