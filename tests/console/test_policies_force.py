@@ -8,6 +8,8 @@ from playwright.async_api import expect
 from opensafe.policy import sign
 from tests.harness.policy import KEY, site_bundle
 
+pytestmark = [pytest.mark.root, pytest.mark.runsc]
+
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
