@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -56,16 +56,16 @@ def perform(asked: Asked) -> int:
 
     from opensafe.audit.checkpoints import read_key
 
-    key = read_key(asked.key) if asked.key is not None else None
-    with _seats(asked) as seats:
+    with _ground(asked) as ground:
+        key = read_key(ground.key) if ground.key is not None else None
         wish = Serving(
-            seats=seats,
+            seats=ground.seats,
             listen=asked.listen,
             names=asked.names,
             header=asked.header,
             users=_users(asked.users),
             secure=asked.secure,
-            reports=asked.reports or _REPORTS,
+            reports=ground.reports,
             key=key,
             idle_s=float(asked.idle_s),
         )
@@ -91,25 +91,30 @@ def _users(pairs: tuple[str, ...]) -> dict[str, str]:
     return users
 
 
+class _Ground(NamedTuple):
+    """What the console stands on: sockets by principal, the key of the log's checkpoints, where reports are."""
+
+    seats: dict[str, pathlib.Path]
+    key: pathlib.Path | None
+    reports: pathlib.Path
+
+
 @contextlib.contextmanager
-def _seats(asked: Asked) -> Iterator[dict[str, pathlib.Path]]:
-    """The principals and their sockets."""
+def _ground(asked: Asked) -> Iterator[_Ground]:
     from opensafe.client import find_socket
 
     if asked.demo:
-        with _demo() as daemon:
-            yield {name: daemon.socket_of(name) for name in _DEMO_ROLES if name != "demo"}
+        with _demo() as (daemon, directory):
+            seats = {name: daemon.socket_of(name) for name in _DEMO_ROLES if name != "demo"}
+            yield _Ground(seats, asked.key or daemon.state / "audit/key.pub", asked.reports or directory)
         return
-    if asked.principals or asked.sockets:
-        yield {path.parent.name: path for path in (*map(find_socket, asked.principals), *asked.sockets)}
-        return
-    path = find_socket(prefer=_PREFER)
-    yield {path.parent.name: path}
+    paths = [*map(find_socket, asked.principals), *asked.sockets] or [find_socket(prefer=_PREFER)]
+    yield _Ground({path.parent.name: path for path in paths}, asked.key, asked.reports or _REPORTS)
 
 
 @contextlib.contextmanager
-def _demo() -> "Iterator[PrivateDaemon]":
-    """A daemon with the session of `make demo`; the session lives on while it is looked at.
+def _demo() -> "Iterator[tuple[PrivateDaemon, pathlib.Path]]":
+    """A directory, and a daemon with the session of `make demo`; the session lives on while it is looked at.
 
     It has a copy of the bundle: another can be put in force, and nothing else notices.
     """
@@ -132,4 +137,6 @@ def _demo() -> "Iterator[PrivateDaemon]":
         with PrivateDaemon("console", _DEMO_ROLES, bundle=bundle) as daemon:
             with present.progress("playing the demo's session"):
                 asyncio.run(play(daemon.socket_of("demo")))
-            yield daemon
+            reports = pathlib.Path(directory, "reports")
+            reports.mkdir()
+            yield daemon, reports
