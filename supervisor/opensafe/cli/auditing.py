@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 
 def audit(
@@ -27,7 +27,7 @@ def audit(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     with present.progress(f"{runs} calls, {records} records, {verify_mb} MB"):
         measured = bench.measure(runs, max(1, round(runs * figures.WARM_UP)), records, verify_mb)

@@ -10,6 +10,7 @@ from . import (
     connecting,
     crowding,
     deciding,
+    ending,
     executing,
     figures,
     options,
@@ -47,7 +48,7 @@ def reload_(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     with present.progress(f"{3 * runs} changes"):
         measured = bench.measure(private.PREFIX / "bin/opa", policies or private.policies(), runs)

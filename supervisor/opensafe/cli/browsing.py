@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 
 def console(
@@ -23,7 +23,7 @@ def console(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     with present.progress("pages and calls"):
         measured = bench.measure(runs, events, seconds)

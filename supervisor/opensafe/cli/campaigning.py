@@ -13,7 +13,7 @@ from opensafe.proof.campaign.campaign import Result
 from opensafe.proof.campaign.notes import Notes
 from opensafe.proof.campaign.progress import Progress, Settings
 
-from . import exits, present
+from . import ending, exits, present
 from .report import encode, report
 
 _NOTES: Final = "made"
@@ -29,6 +29,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(settings: Settings, where: Where, *, resume: pathlib.Path | None, html: pathlib.Path | None, json: bool) -> int:
     """Run it and tell of it. Raises HostUnsuitable where a planted breach stays unseen; InvalidArgument, OSError."""
+    ending.on_sigterm()
     with contextlib.ExitStack() as stack:
         notes, progress = None, Progress(None, settings)
         if resume is not None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 if TYPE_CHECKING:  # measuring brings the daemon's parts into the process
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def egress(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     sizes = bench.Sizes(
         connections=connections,

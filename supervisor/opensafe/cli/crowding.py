@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 if TYPE_CHECKING:  # measuring brings the daemon's parts into the process
     from opensafe.bench.density import Look
@@ -33,7 +33,7 @@ def density(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     sizes = bench.Sizes(idle=idle, rounds=runs, calls=execs, sandboxes=sandboxes)
     with present.progress(f"{idle} sandboxes, then {sandboxes} with {execs} calls"):

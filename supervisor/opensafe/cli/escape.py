@@ -8,7 +8,7 @@ import typer
 
 from opensafe.proof.escape.probe import Boundary
 
-from . import options
+from . import ending, options
 
 if TYPE_CHECKING:  # a boundary brings netlink, DNS and certificates into the process
     from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +66,7 @@ def run(
         raise HostUnsuitable("sandboxes and namespaces need root", remedy="Run this as root.")
     if html is not None:
         html.touch()  # what can't be written is told now, and not after minutes
+    ending.on_sigterm()
     with present.counting(len(planned), "probes") as ended:
         results = asyncio.run(_run(wanted, only_controls=only_controls, done=lambda result: ended(result.id)))
     summary = figures.summary(len(planned), results)
@@ -111,6 +112,7 @@ def syscalls(
     if os.geteuid() != 0:
         raise HostUnsuitable("sandboxes need root", remedy="Run this as root.")
     profiles = tuple(one for one in whole.ALL if not profile or one in profile)
+    ending.on_sigterm()
     with present.counting(len(profiles) + 1, "profiles") as ended:
         found = asyncio.run(whole.run(profiles, ignore_table=write, done=ended))
     if json:

@@ -1,4 +1,4 @@
-"""What the benches share on the command line: their tables, the host that they ran on, and a clean end."""
+"""What the benches share on the command line: their tables, and the host that they ran on."""
 
 import pathlib
 from collections.abc import Sequence
@@ -61,15 +61,3 @@ def host() -> dict[str, str | float]:
     models = [line for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     model = models[0].partition(": ")[2] if models else "unknown"
     return {"cpu_model": model, "load_average_1m": round(os.getloadavg()[0], 2)}
-
-
-def end_on_sigterm() -> None:
-    """As on SIGINT: the daemon is stopped and removed on the way out."""
-    import signal
-
-    from .exits import Exit
-
-    def end(*_: object) -> None:
-        raise typer.Exit(Exit.TERMINATED)
-
-    signal.signal(signal.SIGTERM, end)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import ending, options
 
 if TYPE_CHECKING:  # a target brings the code that it tries into the process
     from opensafe.proof.fuzzing.killing import Killed
@@ -96,6 +96,7 @@ def run(
         else:
             _print_finding(located.target.id, broken) if broken else present.out("every invariant holds")
         return exits.Exit.OK if broken is None else exits.Exit.GOAL_MISSED
+    ending.on_sigterm()
     with present.progress(f"{located.target.id}: {runs} inputs"):
         done = running.run(located, runs=runs, seconds=seconds, seed=seed, keep=keep)
     if save is not None and done.finding is not None:
@@ -125,6 +126,7 @@ def mutants(
     chosen = [catalogue.target(target)] if target else list(catalogue.targets())
     planned = [(located, mutant) for located in chosen for mutant in located.target.mutants]
     ended: list[Killed] = []
+    ending.on_sigterm()
     with present.counting(len(planned), "mutants") as told:
         for located, mutant in planned:
             ended.append(killing.kill(located, mutant, seconds=seconds))

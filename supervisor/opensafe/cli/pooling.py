@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 
 def pool(
@@ -21,7 +21,7 @@ def pool(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     with present.progress(f"{runs} rounds"):
         measured = bench.measure(runs, max(1, round(runs * figures.WARM_UP)), claims, ready)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import options
+from . import ending, options
 
 group = typer.Typer(help="Attacks against what OpenSafe claims.", no_args_is_help=True)
 
@@ -85,6 +85,7 @@ def run(
         raise InvalidArgument("--half goes with --set policy", value=half)
     calls = redteam_sets.Calls(half=half, bundle=bundle, trust=trust, cases=cases)
     before = proof.read(baseline) if baseline else None  # a night is too long to learn then that it can't be read
+    ending.on_sigterm()
     found = redteam_sets.RUNNERS[attacked or "all"](calls, tuple(only or ()))
     if before is None and reports:
         before = redteam_sets.last_report(reports, found.report["schema"])

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 if TYPE_CHECKING:  # measuring brings the daemon's parts into the process
     from opensafe.bench.soak import Look
@@ -24,7 +24,7 @@ def soak(
     from . import exits, present
     from .report import encode, report
 
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     measured = bench.measure(evaluations, reloads)
     flat = measured.flat(round(max_growth_mb * 1e6))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import figures, options
+from . import ending, figures, options
 
 if TYPE_CHECKING:  # running it brings the daemon's parts into the process
     from .leftovers import Leftover
@@ -28,7 +28,7 @@ def stress(
 
     if os.geteuid() != 0:
         raise HostUnsuitable("the daemon that is stressed needs root", remedy="Run this as root.")
-    figures.end_on_sigterm()
+    ending.on_sigterm()
     host = figures.host()
     with bench.daemon() as daemon, present.progress(f"{creates} sandboxes"):
         measured = asyncio.run(bench.run(daemon, creates, seed, workers))
