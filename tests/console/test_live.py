@@ -127,6 +127,20 @@ async def test_keys_lead_to_screens_and_along_rows(console, agent, session):
     await page.wait_for_url("**/reviews")
 
 
+async def test_single_keys_can_be_turned_off_and_on_again(console, agent, session):
+    page = await console.page("/")
+    await agent.decide(session, "Bash", {"command": "echo a-row"})
+    row = page.locator("#trace a[data-main]", has_text="a-row")
+    await expect(row).to_be_visible()
+    for works in (False, True):
+        await page.keyboard.press("?")
+        await page.locator("#keys-on").set_checked(works)
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("j")
+        await (expect(row).to_be_focused() if works else expect(row).not_to_be_focused())
+        await page.reload()
+
+
 @pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("dark", [False, True])
 async def test_everybody_can_use_it_and_nothing_overflows(console, agent, session, sandbox, narrow, dark):

@@ -52,6 +52,19 @@ async def test_a_call_is_approved_by_keyboard_alone_and_runs_once(daemon, consol
     assert daemon.starts() == before + 1
 
 
+async def test_what_changed_while_the_page_was_open_has_to_be_looked_at(console, parked, agent, session, sandbox):
+    review = await parked("changing")
+    page = await console.page(f"/reviews/{review}")
+    await expect(page.locator("aside .flags")).not_to_contain_text("may have changed its workspace")
+    await agent.run_call(session, sandbox, "writes", "Bash", {"command": "echo x > x"})
+    await expect(page.locator("aside .flags")).to_contain_text("may have changed its workspace")
+    await page.keyboard.press("a")
+    await expect(page).to_have_url(f"{console.address}/reviews/{review}")
+    await expect(page.locator("aside")).to_contain_text("waits")
+    await page.keyboard.press("a")
+    await expect(page.get_by_role("status")).to_contain_text("Approved: exactly this call runs, once.")
+
+
 async def test_after_a_decision_the_next_has_the_focus(console, parked):
     reviews = [await parked(f"next-{number}", {"command": f"npm install p{number}"}) for number in range(3)]
     page = await console.page(f"/reviews/{reviews[1]}")

@@ -117,6 +117,7 @@ async def _measure(daemon: PrivateDaemon, runs: int, events_per_min: int, busy_s
             screen, _ = await _screened(page, observer)
             quiet = observer.records
             observer.records = {}
+            await page.evaluate("() => { window.longest = 0; }")
             made = await _busy(agent, session, events_per_min, busy_s)
             await observer.settled(made)
             busy, unseen = await _screened(page, observer)

@@ -61,7 +61,7 @@ def perform(asked: Asked) -> int:
         wish = Serving(
             seats=ground.seats,
             listen=asked.listen,
-            names=asked.names,
+            names=tuple(name.lower() for name in asked.names),
             header=asked.header,
             users=_users(asked.users),
             secure=asked.secure,

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from opensafe.errors import OpenSafeError
 from opensafe.model.checkpoint import VerifierKey
 
-from . import guard, words
+from . import guard, stream, words
 from .assets import Assets
 from .candidates import Candidates
 from .feed import Feed
@@ -100,7 +100,10 @@ def signed_in(handler: Handler) -> Handler:
         if console.header:
             request.state.person = _vouched(request)
             return await handler(request)
-        found = console.doors.find(request.cookies.get(COOKIE, ""))
+        streams = request.url.path.endswith("/events")
+        found = console.doors.find(request.cookies.get(COOKIE, ""), by_person=not streams)
+        if found is None and streams:
+            return Response(stream.event("ended", "", 0), media_type="text/event-stream")
         if found is None:
             if request.headers.get("hx-request"):
                 return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})

@@ -142,7 +142,8 @@ class Board:
         call = called(index, record, session.agent)
         session.calls.append(call)
         self.calls.append(call)
-        session.counts[decision.action] = session.counts.get(decision.action, 0) + 1
+        if record.input.approval is None:  # an approved call is the parked one, judged again
+            session.counts[decision.action] = session.counts.get(decision.action, 0) + 1
         if decision.action is Action.BLOCK:
             self.violations.append(call)
 

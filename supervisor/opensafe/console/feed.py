@@ -1,10 +1,12 @@
 """Follows one principal's records, reviews and status for as long as the console runs, whatever becomes of the daemon.
 
-After a break it goes on with the record after the last that it has: nothing is missed and nothing comes twice.
+After a break it goes on with the record after the last that it has: nothing is missed and nothing comes twice, where
+no more than 10,000 came meanwhile.
 """
 
 import asyncio
 import contextlib
+import logging
 import pathlib
 import time
 from collections import OrderedDict
@@ -14,13 +16,17 @@ from typing import Final, Self
 import msgspec
 
 from opensafe.client import Client, DaemonStatus, Review
-from opensafe.errors import OpenSafeError, Unavailable
+from opensafe.errors import InvalidArgument, OpenSafeError
 from opensafe.model.records import Record
 
 from .board import Board
 from .traces import Traces
 
+_LOG: Final = logging.getLogger(__name__)
+
 _STATUS_S: Final = 2.0
+#: What goes on for so long is well again.
+_WELL_S: Final = 1.0
 _PAUSE_S: Final = (0.2, 3.0)
 #: Records that a console which starts looks back.
 _BACK: Final = 10_000
@@ -32,7 +38,7 @@ class Feed:
     """One principal's view. Made by `following`. `changed` counts up with everything that is new.
 
     status: the last that the daemon told; None before it did. cpus: that sandboxes kept busy between the last two, for
-    principals that are told. lost_since: monotonic, while the daemon is not there.
+    principals that are told.
     reviews: those that wait, as they came, for a reviewer; None for whoever is none. heard: the latest of every review
     that was told of, of their own calls for others; a list leaves out large arguments.
     unread: records that were none this console knows. over: the console stops.
@@ -46,8 +52,8 @@ class Feed:
         self.cpus: float | None = None
         self.reviews: dict[str, Review] | None = {}
         self.heard: OrderedDict[str, Review] = OrderedDict()
-        self.lost_since: float | None = None
-        self.why_lost = ""
+        self._faults: dict[str, str] = {}
+        self._another_log = False
         self.unread = 0
         self.changed = 0
         self.over = False
@@ -69,6 +75,11 @@ class Feed:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def why_lost(self) -> str:
+        """What keeps the screens from going on; "" while nothing does."""
+        return next(iter(self._faults.values()), "")
+
     async def news(self, seen: int, timeout_s: float) -> int:
         """Wait until `changed` is not `seen`, at most so long; the number now."""
         with contextlib.suppress(TimeoutError):
@@ -89,9 +100,11 @@ class Feed:
 
     async def _records(self) -> None:
         start = self.board.next
+        if self._another_log:  # what is shown is of one that is gone
+            start, self.board, self._another_log = 0, Board(), False
+            self.traces.forget()
         records = self.client.tail_audit(0 if start else _BACK, follow=True, from_index=start or None)
         async for record in records:
-            self.lost_since = None
             try:
                 known = msgspec.json.decode(record.line, type=Record)
                 self.board.take(record.index, known)
@@ -123,8 +136,8 @@ class Feed:
         if self.reviews is not None:
             if review.state == "pending":
                 self.reviews[review.review_id] = review
-                if len(self.reviews) > _REVIEWS_MAX:
-                    del self.reviews[next(iter(self.reviews))]
+                if len(self.reviews) > _REVIEWS_MAX:  # those that wait longest stay
+                    del self.reviews[next(reversed(self.reviews))]
             else:
                 self.reviews.pop(review.review_id, None)
         await self.tell()
@@ -137,21 +150,27 @@ class Feed:
             if used is not None:
                 self.cpus = max(0, used - before[1]) / 1e9 / (now - before[0]) if before else None
                 before = (now, used)
-            self.lost_since = None
             await self.tell()
             await asyncio.sleep(_STATUS_S)  # there is no event for load
 
     async def _kept(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Do it again and again; what ends it is told, and waited after."""
-        pause = _PAUSE_S[0]
+        """Do it again and again; what ends it is told until it has gone on for a while, and waited after."""
+        pause, name = _PAUSE_S[0], part.__name__
         while True:
             began = time.monotonic()
+            well = asyncio.get_running_loop().call_later(_WELL_S, self._faults.pop, name, None)
             try:
                 await part()
-            except Unavailable as error:
-                self.lost_since, self.why_lost = self.lost_since or began, str(error)
+            except InvalidArgument as error:
+                self._faults.setdefault(name, str(error))
+                self._another_log = True
             except OpenSafeError as error:
-                self.why_lost = str(error)
+                self._faults.setdefault(name, str(error))
+            except Exception as error:  # noqa: BLE001 - one fault must not end what everybody looks at
+                self._faults.setdefault(name, f"{type(error).__name__}: {error}")
+                _LOG.exception("following the daemon failed")
+            finally:
+                well.cancel()
             await self.tell()
             if time.monotonic() - began > _PAUSE_S[1]:
                 pause = _PAUSE_S[0]

@@ -81,8 +81,11 @@ class Doorkeeper:
         csrf = hmac.new(self._secret, user.encode(), hashlib.sha256).hexdigest()
         return Person(id=f"user {user}", principal=principal, name=user, csrf=csrf, ends=math.inf, vouched=True)
 
-    def find(self, cookie: str) -> Person | None:
-        """Whose session it is; None where it is none, or is over. Being asked for keeps it from ending idle."""
+    def find(self, cookie: str, *, by_person: bool = True) -> Person | None:
+        """Whose session it is; None where it is none, or is over.
+
+        by_person: somebody asked, and no open page of its own accord, so it does not end idle.
+        """
         key = _known(cookie)
         person, seen = self._people.get(key, (None, 0.0))
         now = self._clock()
@@ -91,8 +94,9 @@ class Doorkeeper:
         if now >= person.ends or now - seen >= self._idle_s:
             del self._people[key]
             return None
-        self._people[key] = (person, now)
-        self._people.move_to_end(key)
+        if by_person:
+            self._people[key] = (person, now)
+            self._people.move_to_end(key)
         return person
 
     def live(self, cookie: str) -> bool:

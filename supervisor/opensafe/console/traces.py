@@ -12,7 +12,7 @@ import msgspec
 
 from opensafe.client import AuditRecord, Client
 from opensafe.errors import InvalidArgument, NotFound
-from opensafe.model.records import Record, SessionRecord
+from opensafe.model.records import DecisionRecord, Record, RefusalRecord, SessionRecord
 
 from .trace import CALLS_MAX, Trace
 
@@ -35,6 +35,10 @@ class Traces:
         self._reading = asyncio.Lock()
         self._wanted = ""
         self._meanwhile: deque[tuple[int, Record]] = deque(maxlen=_RECORDS_MAX)
+
+    def forget(self) -> None:
+        """All of it: the record is another one."""
+        self._followed.clear()
 
     def take(self, index: int, record: Record) -> None:
         """What the feed tells."""
@@ -79,7 +83,7 @@ class Traces:
         if not trace.older or index > trace.older:
             return trace
         async with self._reading:
-            return await self._read(session_id, index + _BEHIND)
+            return await self._read(session_id, index + _BEHIND, steps_before=index)
 
     async def record(self, session_id: str, index: int) -> AuditRecord:
         """One record of the session. Raises NotFound, Unavailable."""
@@ -91,8 +95,8 @@ class Traces:
             raise NotFound("the session has no such record", value=index)
         return page.records[0]
 
-    async def _read(self, session_id: str, before: int) -> Trace:
-        """What stands on record before an index; 0: to the end."""
+    async def _read(self, session_id: str, before: int, *, steps_before: int = 0) -> Trace:
+        """What stands on record before an index; 0: to the end. steps_before: no step from there on, but ends."""
         found: list[tuple[int, Record]] = []
         for _ in range(_PAGES_MAX):
             try:
@@ -109,7 +113,8 @@ class Traces:
                 break
         trace = Trace(session_id, before)
         for index, record in reversed(found):
-            trace.take(index, record)
+            if not steps_before or index < steps_before or not isinstance(record, DecisionRecord | RefusalRecord):
+                trace.take(index, record)
         return trace
 
 

@@ -32,7 +32,11 @@ def browser(header=""):
     console = Console(
         doors=doors, feeds={}, pages=Pages(assets), candidates=Candidates(Path("/nowhere")), header=header
     )
-    routes = [Route("/who", signed_in(who)), Route("/change", signed_in(change), methods=["POST"])]
+    routes = [
+        Route("/live/events", signed_in(who)),
+        Route("/who", signed_in(who)),
+        Route("/change", signed_in(change), methods=["POST"]),
+    ]
     app = build(console, NAMES, [*routes, *sign_in.routes()], assets)
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://console.test")
     return client, doors
@@ -56,6 +60,14 @@ async def test_nobody_who_is_not_signed_in_gets_there():
             assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
         part = await client.get("/who", headers={"hx-request": "true"})
         assert part.headers["hx-redirect"] == "/sign-in"
+
+
+async def test_a_live_page_whose_session_is_over_is_told_so():
+    client, _ = browser()
+    async with client:
+        answer = await client.get("/live/events")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.text.startswith("event: ended\n")
 
 
 async def test_who_signed_in_does_and_the_cookie_is_for_this_site_alone(alice):

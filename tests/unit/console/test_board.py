@@ -7,7 +7,7 @@ from opensafe.console import board as boards
 from opensafe.console.board import CALLS_MAX, PIECES, RULES_MAX, SESSIONS_MAX, VIOLATIONS_MAX, WINDOW_S, Board, target
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
-from opensafe.model.policy_input import RuntimeInput
+from opensafe.model.policy_input import ApprovalInput, RuntimeInput
 from opensafe.model.records import OutcomeRecord, SandboxRecord, SessionRecord
 from tests.harness.records import TIME_US, decision
 
@@ -69,6 +69,15 @@ def test_a_record_that_comes_again_counts_once():
     assert len(board.sessions["ses-1"].calls) == 3
     assert board.rules(TIME_US)[0].hits == 3
     assert board.next == 3
+
+
+def test_an_approved_call_is_the_parked_one_and_counts_once():
+    parked = decision(action=Action.REVIEW)
+    approval = ApprovalInput(id="rev-1", digest="00", revision="r1", approver="alice")
+    again = decision(input=msgspec.structs.replace(parked.input, approval=approval))
+    board = fold(parked, again)
+    assert board.sessions["ses-1"].counts == {"review": 1}
+    assert len(board.calls) == 2
 
 
 def test_a_block_is_a_violation_and_a_review_is_none():

@@ -82,6 +82,15 @@ def test_looking_whether_a_session_lasts_does_not_prolong_it(doors, clock):
     assert doors.find(cookie) is None
 
 
+def test_a_page_that_asks_of_its_own_accord_does_not_prolong_it(doors, clock):
+    cookie, _ = doors.accept(doors.link("bob"))
+    for _ in range(5):
+        clock.now += 119
+        assert doors.find(cookie, by_person=False) is not None
+    clock.now += 10
+    assert doors.find(cookie, by_person=False) is None
+
+
 def test_signing_out_ends_one_session_and_leaves_another(doors):
     one, _ = doors.accept(doors.link("alice"))
     other, _ = doors.accept(doors.link("alice"))

@@ -4,7 +4,8 @@
 (() => {
   const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
   const items = () => [...document.querySelectorAll("[data-item]")];
-  let going = 0; // when `g` was pressed
+  let going = false; // `g` was pressed: the next key is the screen's, whatever else it may mean
+  const single = () => window.localStorage.getItem("keys") !== "off";
 
   // What somebody is typing is theirs, whatever the region around it becomes.
   if (window.Idiomorph) window.Idiomorph.defaults.ignoreActiveValue = true;
@@ -30,8 +31,9 @@
     const dialog = document.querySelector("dialog[open]");
     if (dialog) return;
     const key = event.key;
-    if (going && Date.now() - going < 1500) {
-      going = 0;
+    if (key !== "?" && !single()) return;
+    if (going) {
+      going = false;
       const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`);
       if (link) {
         event.preventDefault();
@@ -39,7 +41,7 @@
       }
       return;
     }
-    if (key === "g") going = Date.now();
+    if (key === "g") going = true;
     else if (key === "j") step(1);
     else if (key === "k") step(-1);
     else if (key === "?") document.getElementById("keys").showModal();
@@ -53,6 +55,10 @@
       else element.click();
     }
   });
+
+  const keys = document.getElementById("keys-on");
+  keys.checked = single();
+  keys.addEventListener("change", () => window.localStorage.setItem("keys", keys.checked ? "on" : "off"));
 
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-submits]")) event.target.form.submit();
@@ -84,7 +90,9 @@
     const kept = (node) => node?.matches?.("[data-kept]:not(:empty), :has(> [data-kept]:not(:empty))");
     callbacks.beforeNodeMorphed = (old) => !(old.dataset && "kept" in old.dataset && old.hasChildNodes());
     callbacks.beforeNodeRemoved = (old) => !kept(old) && !kept(old.nextElementSibling);
-    callbacks.beforeAttributeUpdated = (name) => name !== "aria-expanded" && name !== "open";
+    // What a form says was shown stays what was shown when the page was loaded.
+    callbacks.beforeAttributeUpdated = (name, node) =>
+      name !== "aria-expanded" && name !== "open" && !(name === "value" && node.matches("[data-shown]"));
   }
 
   document.addEventListener("htmx:sseClose", (event) => {

@@ -145,7 +145,7 @@ def _values(request: Request, overview: Overview) -> dict[str, Any]:
     shown = wanted if wanted in ways else next(iter(ways))
     daemon = overview.status
     return {
-        "lost": feed(request).lost_since is not None,
+        "lost": bool(feed(request).why_lost),
         "overview": overview,
         "daemon": daemon,
         "fired": feed(request).board.fired,

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,8 @@ _RED: Final = tuple(_TRENDS)
 SHOWN: Final = 50
 LISTED: Final = 40
 _LINES: Final = 12
+#: Campaigns' files are looked at no more often.
+_LOOKS_S: Final = 1.0
 
 _T = TypeVar("_T")
 
@@ -90,8 +93,13 @@ async def follow(request: Request) -> Response:
     pages, language, proving = of(request).pages, request.state.language, of(request).proving
     fixed = {"person": person(request), "directory": proving.directory, "may": await staff(feed(request).client)}
 
-    def regions() -> Mapping[str, str]:
-        values = fixed | _run(proving) | {"campaigns": proving.campaigns.look()}
+    looked: dict[str, Any] = {"at": 0.0}
+
+    async def regions() -> Mapping[str, str]:
+        if time.monotonic() - looked["at"] >= _LOOKS_S:
+            looked["campaigns"] = await asyncio.to_thread(proving.campaigns.look)
+            looked["at"] = time.monotonic()
+        values = fixed | _run(proving) | {"campaigns": looked["campaigns"]}
         return {name: pages.draw(f"proof/{name}.html", language, values) for name in ("run", "progress")}
 
     return events(feed(request), regions, lasts(request))

@@ -64,11 +64,12 @@ async def show(request: Request) -> Response:
 async def follow(request: Request) -> Response:
     """The newest part of one session, as it changes. Raises NotFound, Unavailable."""
     pages, language, source = of(request).pages, request.state.language, feed(request)
-    trace = await source.traces.of(request.path_params["id"])
+    name = request.path_params["id"]
+    await source.traces.of(name)
     drawn = _Drawn()
 
-    def regions() -> Mapping[str, str]:
-        return drawn.of(pages, language, source, trace)
+    async def regions() -> Mapping[str, str]:
+        return drawn.of(pages, language, source, await source.traces.of(name))
 
     return events(source, regions, lasts(request))
 
@@ -81,7 +82,7 @@ class _Drawn:
         self._kept: dict[str, str] = {}
 
     def of(self, pages: Pages, language: str, source: Feed, trace: Trace) -> Mapping[str, str]:
-        at = (trace.next, time.time_ns() // 10**10, source.lost_since is None)  # ages move on every ten seconds
+        at = (trace.next, time.time_ns() // 10**10, not source.why_lost)  # ages move on every ten seconds
         if at != self._at:
             self._at = at
             values = _values(source, trace, 0)
