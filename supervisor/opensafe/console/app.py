@@ -26,6 +26,7 @@ from .notices import Notices
 from .page import Pages
 from .proving import Proving
 from .signing_in import Doorkeeper, Person
+from .stream import Streams
 
 COOKIE: Final = "opensafe_console"
 LANGUAGE: Final = "opensafe_language"
@@ -37,7 +38,7 @@ class Console(msgspec.Struct, kw_only=True):
     feeds: by principal. candidates: bundles that people try. header: by which a proxy in front names its user; ""
     where there is none. secure: browsers reach it over TLS (a proxy ends it), so cookies are for TLS alone. notices:
     what people are told of what they did, on the page that follows. proving: reports and runs of proof. key: by which
-    the audit log's checkpoints have to be signed; None where nobody said.
+    the audit log's checkpoints have to be signed; None where nobody said. streams: how many who has open.
     """
 
     doors: Doorkeeper
@@ -49,6 +50,7 @@ class Console(msgspec.Struct, kw_only=True):
     header: str = ""
     secure: bool = False
     notices: Notices = msgspec.field(default_factory=Notices)
+    streams: Streams = msgspec.field(default_factory=Streams)
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -79,9 +81,18 @@ def lasts(request: Request) -> Callable[[], bool]:
 
 async def form(request: Request) -> dict[str, str]:
     """A form's fields; the last counts where a name comes twice. Raises HTTPException without its CSRF token."""
-    fields = dict(parse_qsl((await request.body()).decode(errors="replace"), keep_blank_values=True, max_num_fields=64))
+    fields = await fields_of(request)
     confirm(request, fields.get("csrf", "") or request.headers.get("x-csrf-token", ""))
     return fields
+
+
+async def fields_of(request: Request) -> dict[str, str]:
+    """The fields of a form that needs no token. Raises HTTPException."""
+    text = (await request.body()).decode(errors="replace")
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=64))
+    except ValueError:
+        raise HTTPException(400, "a form has at most 64 fields") from None
 
 
 def confirm(request: Request, token: str) -> None:
@@ -96,11 +107,11 @@ def signed_in(handler: Handler) -> Handler:
     """Only for people who are signed in; the others are sent to sign in."""
 
     async def handle(request: Request) -> Response:
-        console = of(request)
+        console, streams = of(request), request.url.path.endswith("/events")
         if console.header:
             request.state.person = _vouched(request)
-            return await handler(request)
-        streams = request.url.path.endswith("/events")
+            answer = await handler(request)
+            return console.streams.bounded(person(request).id, answer) if streams else answer
         found = console.doors.find(request.cookies.get(COOKIE, ""), by_person=not streams)
         if found is None and streams:
             return Response(stream.event("ended", "", 0), media_type="text/event-stream")
@@ -109,7 +120,8 @@ def signed_in(handler: Handler) -> Handler:
                 return Response(status_code=204, headers={"HX-Redirect": "/sign-in"})
             return RedirectResponse("/sign-in", 303)
         request.state.person = found
-        return await handler(request)
+        answer = await handler(request)
+        return console.streams.bounded(found.id, answer) if streams else answer
 
     return handle
 
@@ -162,10 +174,13 @@ class _Languages:
 
 def _client(scope: Scope) -> str:
     """A session has a rate of its own; those without one share that of their address."""
-    cookie = Request(scope).cookies.get(COOKIE)
-    peer = scope.get("client")
+    request = Request(scope)
+    cookie, peer = request.cookies.get(COOKIE), scope.get("client")
+    header = scope["app"].state.console.header if "app" in scope else ""
+    if header and (user := request.headers.get(header)):
+        return f"user {user}"
     known = cookie and scope["app"].state.console.doors.live(cookie) if "app" in scope else False
-    return f"session {cookie}" if known else f"peer {peer[0] if peer else 'unix'}"
+    return f"session {hash(cookie)}" if known else f"peer {peer[0] if peer else 'unix'}"
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -13,7 +13,10 @@ import msgspec
 #: Characters and lines of all arguments together that a page shows; it says what it leaves out.
 CHARACTERS_MAX: Final = 256 * 1024
 LINES_MAX: Final = 2000
-_FOREIGN_MAX: Final = 6
+ARGUMENTS_MAX: Final = 200
+_FOREIGN_MAX: Final = 40
+#: Indented, deep nesting takes sixty times as much.
+_INDENTED_MAX: Final = 64 * 1024
 
 
 class Argument(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,10 +36,14 @@ class Argument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exact(arguments: dict[str, Any]) -> tuple[Argument, ...]:
-    """Arguments in the order they were sent in."""
-    found = []
+    """Arguments in the order they were sent in; beyond ARGUMENTS_MAX they count as left out of the last."""
+    found: list[Argument] = []
     characters, lines = CHARACTERS_MAX, LINES_MAX
     for name, value in arguments.items():
+        if len(found) == ARGUMENTS_MAX:
+            beyond = sum(len(text) for text in arguments) - sum(len(one.name) for one in found)
+            found[-1] = msgspec.structs.replace(found[-1], left_out=found[-1].left_out + beyond)
+            break
         whole = value if isinstance(value, str) else as_json(value)
         shown = whole[:characters].split("\n")[:lines]
         size = len("\n".join(shown))
@@ -58,8 +65,9 @@ def exact(arguments: dict[str, Any]) -> tuple[Argument, ...]:
 
 
 def as_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """JSON of ASCII alone, indented: exact, and nothing in it is other than it looks."""
-    return json.dumps(value, indent=2)
+    """JSON of ASCII alone: exact, and nothing in it is other than it looks. Indented unless it is long as it is."""
+    plain = json.dumps(value)
+    return plain if len(plain) > _INDENTED_MAX else json.dumps(value, indent=2)
 
 
 def _named(letter: str) -> str:

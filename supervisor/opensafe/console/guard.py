@@ -16,7 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 #: Bytes of a form, and of a policy bundle that is sent in.
 FORM_MAX: Final = 64 * 1024
+#: Characters of a path with its query.
+TARGET_MAX: Final = 4096
 BUNDLE_MAX: Final = 17 * 1024 * 1024
+UPLOADS: Final = "/policies/candidate"
 #: Requests that one client may send at once, and how many more a second. Sign-ins have a bucket of their own.
 BURST, RATE = 120.0, 40.0
 SIGN_IN_BURST, SIGN_IN_RATE = 10.0, 0.2
@@ -88,7 +91,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send_with)
             return
-        limit = BUNDLE_MAX if scope["path"].startswith("/policies/") else FORM_MAX
+        limit = BUNDLE_MAX if scope["path"] == UPLOADS else FORM_MAX
         await self._app(scope, _bounded(receive, limit), send_with)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
@@ -96,6 +99,8 @@ class Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._names:
             return _no(421, "this console is not known under that Host; --allow-host NAME makes it so")
+        if len(scope["path"]) + len(scope["query_string"]) > TARGET_MAX:
+            return _no(414, f"a path and its query have at most {TARGET_MAX} characters")
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _no(405, "GET, HEAD and POST are served")
         if scope["method"] == "POST":

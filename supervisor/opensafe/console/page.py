@@ -91,9 +91,9 @@ def harmless(text: object, length: int = SHOWN_MAX) -> str:
 
 
 def pretty(data: bytes) -> str:
-    """JSON for people: indented, cut at RECORD_MAX, and nothing in it but characters that show."""
+    """JSON for people: cut at RECORD_MAX, nothing in it but characters that show; indented if no longer."""
     try:
-        text = msgspec.json.format(data, indent=2).decode()
+        text = (msgspec.json.format(data, indent=2) if len(data) <= RECORD_MAX else data).decode()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         text = data.decode(errors="replace")
     more = f"\n[…{len(text) - RECORD_MAX}]" if len(text) > RECORD_MAX else ""

@@ -21,6 +21,8 @@ KEPT_MAX: Final = 100
 _NAMES_MAX: Final = 2000
 _SKIPPED_MAX: Final = 20
 _SCHEMA: Final = "opensafe."
+#: Figures that are shown; a report may hold any number that JSON has.
+_NUMBER_MAX: Final = 1e15
 
 #: The kinds that are shown, in this order.
 KINDS: Final = ("redteam", "redteam-policy", "redteam-scenarios", "redteam-agentdojo", "escape", "fuzz-campaign",
@@ -63,7 +65,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def number(self, name: str) -> float | None:
         """A figure of its summary; None where it has none such."""
         found = self.summary.get(name)
-        return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+        if not isinstance(found, int | float) or isinstance(found, bool):
+            return None
+        return found if abs(found) <= _NUMBER_MAX else None
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):

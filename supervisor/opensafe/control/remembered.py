@@ -87,7 +87,9 @@ class Remembered:
                 del self._writing[place]
                 self._shared.discard(place)
         session = self._store.session(session_id) if sure else None
-        if session is not None and not session.closed:
+        # Of several sandboxes each has a workspace of its own: what one call leaves in one is not what another's holds.
+        alone = bool(sure) and len(self._store.sandboxes.of_session(session_id)) <= 1
+        if session is not None and not session.closed and alone:
             self._put(session_id, sure)
 
     def _at(self, session_id: str) -> _Session:

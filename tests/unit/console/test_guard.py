@@ -33,7 +33,7 @@ def clock():
 async def browser(clock):
     names = frozenset({"127.0.0.1:8900", "console.test"})
     app = Starlette(
-        routes=[Route(path, echo, methods=["GET", "POST", "PUT"]) for path in ("/", "/sign-in", "/policies/upload")],
+        routes=[Route(path, echo, methods=["GET", "POST", "PUT"]) for path in ("/", "/sign-in", "/policies/candidate")],
         middleware=[Middleware(Guard, names=names, client=lambda _: "one", clock=clock)],
         exception_handlers={guard.TooLargeError: guard.too_large},
     )
@@ -87,11 +87,17 @@ async def test_a_form_of_its_own_page_is(browser, headers):
     assert (await browser.post("/", headers=headers)).status_code == 200
 
 
+async def test_a_path_and_its_query_have_a_limit(browser):
+    assert (await browser.get("/?" + "x" * (guard.TARGET_MAX - 1))).status_code == 200
+    assert (await browser.get("/?" + "x" * guard.TARGET_MAX)).status_code == 414
+    assert (await browser.get("/" + "9" * 5000)).status_code == 414
+
+
 async def test_other_methods_are_refused(browser):
     assert (await browser.put("/")).status_code == 405
 
 
-@pytest.mark.parametrize(("path", "limit"), [("/", FORM_MAX), ("/policies/upload", guard.BUNDLE_MAX)])
+@pytest.mark.parametrize(("path", "limit"), [("/", FORM_MAX), ("/policies/candidate", guard.BUNDLE_MAX)])
 async def test_a_body_has_a_limit_with_and_without_a_declared_length(browser, path, limit):
     async def pieces(size):
         for at in range(0, size, 1 << 16):

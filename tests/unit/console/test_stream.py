@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from starlette.responses import StreamingResponse
+
 from opensafe.console import stream
 from opensafe.console.feed import Feed
 
@@ -54,3 +56,27 @@ async def test_a_region_is_sent_when_it_is_another_and_only_then(monkeypatch):
     left = 0
     await feed.tell()
     assert parse(await anext(told)) == [("ended", "12", "")]
+
+
+async def test_streams_of_one_person_are_bounded_and_counted_until_they_end():
+    streams = stream.Streams()
+
+    async def pieces():
+        yield "one"
+        yield "two"
+
+    def asked(whose):
+        return streams.bounded(whose, StreamingResponse(pieces()))
+
+    begun = [asked("alice") for _ in range(stream.STREAMS_MAX)]
+    for one in begun:
+        assert await anext(one.body_iterator) == "one"
+    refused = asked("alice")
+    assert not isinstance(refused, StreamingResponse)
+    assert refused.body.startswith(b"retry:")
+    assert isinstance(asked("bob"), StreamingResponse)
+    await begun[0].body_iterator.aclose()
+    assert isinstance(asked("alice"), StreamingResponse)
+    for one in begun:
+        await one.body_iterator.aclose()
+    assert not streams._open

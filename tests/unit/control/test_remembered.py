@@ -9,7 +9,7 @@ import pytest
 from opensafe.control.remembered import Remembered
 from opensafe.model.decision import Action
 from opensafe.model.facts import PathFact
-from opensafe.model.records import SessionRecord
+from opensafe.model.records import SandboxRecord, SessionRecord
 from opensafe.model.written import Left
 from opensafe.state.store import Store
 from tests.unit.state.test_store import SESSION, decision
@@ -173,3 +173,13 @@ def test_nothing_is_kept_of_a_closed_session(front):
     front.fold(SessionRecord(time_us=9, session_id=SESSION, principal="agent", state="closed"))
     front.remembered.ended(running, well=True)
     assert Remembered(front.store).of(SESSION).texts == {}
+
+
+@pytest.mark.parametrize(("sandboxes", "known"), [(("sb-1",), ("two",)), (("sb-1", "sb-2"), ("one", "two"))])
+def test_PE_16b_of_several_sandboxes_none_takes_the_place_of_anothers_file(front, sandboxes, known):
+    fields = {"session_id": SESSION, "principal": "agent", "state": "running", "template": "base"}
+    for name in sandboxes:
+        front.fold(SandboxRecord(time_us=1, sandbox_id=name, **fields))
+    front.write("one")
+    front.write("two")
+    assert front.known() == known

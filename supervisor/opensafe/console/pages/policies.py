@@ -81,9 +81,9 @@ async def show_candidate(request: Request) -> Response:
 async def take(request: Request) -> Response:
     """Keep a bundle that was uploaded, judged again on decisions of the record."""
     console, who, source = of(request), person(request), feed(request)
+    await _only(request, TRYING)  # before anything is taken
     async with request.form(max_files=1, max_fields=8) as fields:
         confirm(request, str(fields.get("csrf", "")))
-        await _only(request, TRYING)
         bundle, last = fields.get("bundle"), str(fields.get("last", ""))
         if not isinstance(bundle, UploadFile) or not bundle.filename:
             raise InvalidArgument("no file was chosen", remedy="Choose a bundle.")

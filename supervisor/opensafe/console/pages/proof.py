@@ -50,7 +50,8 @@ def routes() -> list[Route]:
 
 
 async def show(request: Request) -> Response:
-    """The newest of every kind."""
+    """The newest of every kind. Raises NotPermitted."""
+    await _permitted(request)
     proving = of(request).proving
     sight = await asyncio.to_thread(proving.shelf.look)
     red = [report for kind in _RED if (report := sight.last(kind)) is not None]
@@ -70,7 +71,8 @@ async def show(request: Request) -> Response:
 
 
 async def one(request: Request) -> Response:
-    """One report, whole. Raises NotFound."""
+    """One report, whole. Raises NotFound, NotPermitted."""
+    await _permitted(request)
     proving, name = of(request).proving, request.path_params["name"]
     sight = await asyncio.to_thread(proving.shelf.look)
     report = next((each for each in sight.reports if each.name == name), None)
@@ -90,6 +92,7 @@ async def one(request: Request) -> Response:
 
 async def follow(request: Request) -> Response:
     """The run and the campaigns, as they go on."""
+    await _permitted(request)
     pages, language, proving = of(request).pages, request.state.language, of(request).proving
     fixed = {"person": person(request), "directory": proving.directory, "may": await staff(feed(request).client)}
 
@@ -124,7 +127,7 @@ async def stop(request: Request) -> Response:
 async def _permitted(request: Request) -> None:
     if not await staff(feed(request).client):
         raise NotPermitted(
-            "runs of proof need a role",
+            "reports and runs of proof need a role",
             value=person(request).principal,
             limit="operator, reviewer or auditor",
             remedy="Sign in as a principal with one of these roles.",

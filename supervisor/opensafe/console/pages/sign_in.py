@@ -1,12 +1,10 @@
 """Signing in by a link, signing out, and the language. A link is used up by the form's button, not by a look at it."""
 
-from urllib.parse import parse_qsl
-
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from opensafe.console.app import COOKIE, LANGUAGE, form, of, set_cookie, signed_in
+from opensafe.console.app import COOKIE, LANGUAGE, fields_of, form, of, set_cookie, signed_in
 from opensafe.console.words import LANGUAGES
 
 
@@ -28,7 +26,7 @@ async def ask(request: Request) -> Response:
 
 async def take(request: Request) -> Response:
     """Use the link up."""
-    token = dict(parse_qsl((await request.body()).decode(errors="replace"), max_num_fields=8)).get("token", "")
+    token = (await fields_of(request)).get("token", "")
     accepted = of(request).doors.accept(token)
     if accepted is None:
         return of(request).pages.answer(request, "sign_in.html", status=403, token="", refused=True)
@@ -48,7 +46,7 @@ async def leave(request: Request) -> Response:
 
 async def choose(request: Request) -> Response:
     """Answer in another language from now on."""
-    fields = dict(parse_qsl((await request.body()).decode(errors="replace"), max_num_fields=8))
+    fields = await fields_of(request)
     back = fields.get("back", "/")
     answer = RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
     if fields.get("language") in LANGUAGES:
