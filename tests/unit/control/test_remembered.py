@@ -177,9 +177,9 @@ def test_nothing_is_kept_of_a_closed_session(front):
 
 @pytest.mark.parametrize(("sandboxes", "known"), [(("sb-1",), ("two",)), (("sb-1", "sb-2"), ("one", "two"))])
 def test_PE_16b_of_several_sandboxes_none_takes_the_place_of_anothers_file(front, sandboxes, known):
-    fields = {"session_id": SESSION, "principal": "agent", "state": "running", "template": "base"}
     for name in sandboxes:
-        front.fold(SandboxRecord(time_us=1, sandbox_id=name, **fields))
+        made = SandboxRecord(time_us=1, sandbox_id=name, session_id=SESSION, principal="agent", state="running")
+        front.fold(msgspec.structs.replace(made, template="base"))
     front.write("one")
     front.write("two")
     assert front.known() == known
