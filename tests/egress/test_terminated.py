@@ -14,6 +14,7 @@ import pytest_asyncio
 from cryptography import x509
 
 from opensafe.config import load
+from opensafe.proof.planting import plant
 from opensafe.proof.world.events import Kind
 from opensafe.warden.network.termination import Terminator
 from opensafe.warden.sandbox.layout import Layout
@@ -283,7 +284,8 @@ print(found)
 
 async def test_the_secret_is_in_nothing_that_is_left_behind(daemon, agent, place):
     await run(agent, place, "use", f"curl -sS -m 10 {USES['bearer']} https://{API}/ -o answer")
-    await write(agent, place, "search.py", SEARCH)
+    # Unpacked: of what a call wrote, policy would read that it looks into others' environments.
+    await plant(agent.files(*place), "/workspace/search.py", SEARCH.encode())
     inside = await run(agent, place, "search", f"echo {PLACEHOLDER} > told; python3 search.py")
     assert inside.stdout.decode().strip() == str([PLACEHOLDER]), inside.stderr
     await recorded(daemon, call_id="use", layer="http", state="allowed")
