@@ -1,5 +1,6 @@
 import pytest
 
+from opensafe.proof.planting import plant
 from tests.harness.daemon import running
 
 
@@ -17,13 +18,13 @@ async def files(agent, session, sandbox):
 
 @pytest.fixture
 async def shell(agent, session, sandbox, files):
-    """shell(text): runs a Python text in the sandbox, to set the scene. Policy is asked like for anybody else."""
+    """shell(text): runs a Python text in the sandbox, to set the scene: a script of its own, as unpacked."""
     count = 0
 
     async def run(text):
         nonlocal count
         count += 1
-        await files.write("/tmp/scene.py", text.encode())
+        await plant(files, "/tmp/scene.py", text.encode())
         result = await agent.run_call(
             session, sandbox, f"scene-{count}", "Exec", {"argv": ["python3", "/tmp/scene.py"]}
         )
