@@ -4,11 +4,14 @@ A command that ran or could not start is a result; one that ran too long or wrot
 inspect_ai knows for it. Nothing is run twice: a deadline is final, whatever `timeout_retry` allows.
 """
 
+import asyncio
 import errno
 import os
+import pathlib
 import posixpath
 import secrets
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -155,8 +158,15 @@ def _exceeded(result: CommandResult) -> OutputLimitExceededError:
 
 
 async def _shortened(sandbox: AsyncSandbox, command: Command) -> Sequence[str]:
-    """The command as a script of the sandbox that removes itself. Policy sees a script that is run, and judges that."""
-    script = f"/tmp/opensafe-{secrets.token_hex(8)}.sh"  # noqa: S108 - in the sandbox
-    text = f"rm -f -- {script}\nexec {command.text}\n"
-    await sandbox.files.write(script, text.encode("utf-8", "surrogateescape"))
+    """The command as a script of the sandbox that removes itself. Policy sees a script that is run, and judges that.
+
+    It is unpacked there, in a directory of its own: what a call writes has to be read before it runs, and is too long.
+    """
+    name = f"opensafe-{secrets.token_hex(8)}"
+    script = f"/tmp/{name}/command.sh"  # noqa: S108 - in the sandbox
+    text = f"rm -rf -- /tmp/{name}\nexec {command.text}\n"
+    with tempfile.TemporaryDirectory() as place:
+        held = pathlib.Path(place, "command.sh")
+        await asyncio.to_thread(held.write_bytes, text.encode("utf-8", "surrogateescape"))
+        await sandbox.files.upload(place, f"/tmp/{name}")  # noqa: S108 - in the sandbox
     return ("/bin/sh", script)
