@@ -234,4 +234,4 @@ async def test_the_ledger_names_the_decision_of_every_start(box, front, host):
     assert start["leaf"] == decision.leaf
     assert start["subject"] == launch.subject_digest()
     assert start["sandbox_id"] == box.spec.sandbox_id
-    assert (host.layout.state / "ledger.jsonl").stat().st_mode & 0o777 == 0o600
+    assert (host.layout.state / "ledger.jsonl").stat().st_mode & 0o777 == 0o640
