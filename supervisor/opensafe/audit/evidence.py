@@ -27,11 +27,11 @@ from opensafe.model import chain
 from opensafe.model.canonical import written
 from opensafe.model.checkpoint import Checkpoint, NoteError, claimed
 from opensafe.model.merkle import Paths
+from opensafe.model.proof import encoded
 from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, ShadowRecord
 
 from .archive import File, Member, Writer
 from .checkpoints import read_note
-from .proofs import encoded
 from .scope import Scope
 from .segment import read_lines, read_log, segment_paths
 from .verify import LEDGER, as_record

@@ -15,12 +15,12 @@ from opensafe.errors import AuditError
 from opensafe.model import chain, merkle
 from opensafe.model.canonical import leaf_hash
 from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, opened
+from opensafe.model.proof import decoded
 from opensafe.model.records import DecisionRecord, Record
 
 from .archive import File, unpacked
 from .checkpoints import read_note
 from .evidence import SCHEMA, Manifest, Proof
-from .proofs import decoded
 from .segment import read_lines
 from .signed import Finding
 from .verify import Report, as_record, read_records, verify_part, verify_state

@@ -1,13 +1,6 @@
-"""Proofs that can be checked with the public key alone, without the log: a record stands in it, or it only grew.
+"""Proofs (model/proof.py) made from the log in a state directory, and read from files."""
 
-A proof is one JSON object. What it says is bound to signed checkpoints that it carries, so whoever checks it has to
-trust the key and nothing else, the proof's maker least of all.
-"""
-
-import base64
-import binascii
 import pathlib
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +8,8 @@ import msgspec
 from opensafe.errors import AuditError
 from opensafe.model import chain, merkle
 from opensafe.model.canonical import written
-from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, claimed, opened
+from opensafe.model.checkpoint import Checkpoint, NoteError, VerifierKey, claimed
+from opensafe.model.proof import Consistency, Inclusion, Proof, encoded, grown, included
 
 from .checkpoints import read_note
 from .segment import read_log
@@ -23,26 +17,6 @@ from .segment import read_log
 _REMEDY: Final = "`opensafe audit prove` makes one."
 #: A record, escaped as JSON text, and 64 hashes.
 _MAX_PROOF: Final = 3 * chain.MAX_LINE
-
-
-class Inclusion(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="inclusion"):
-    """The record `record` (its line) stands at `index`. path: RFC 6962 audit path, base64; checkpoint: signed note."""
-
-    index: int
-    record: str
-    checkpoint: str
-    path: tuple[str, ...]
-
-
-class Consistency(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="consistency"):
-    """The log of `newer` begins with all of the log of `older` (signed notes). path: RFC 6962 consistency proof."""
-
-    older: str
-    newer: str
-    path: tuple[str, ...]
-
-
-Proof = Inclusion | Consistency
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,17 +75,10 @@ def check(proof: Proof, key: VerifierKey) -> Checked:
     """What the proof shows, if it shows anything. Raises AuditError."""
     try:
         if isinstance(proof, Inclusion):
-            made = opened(proof.checkpoint.encode(), key)
-            line = proof.record.encode()
-            leaf = merkle.leaf(line)
-            if merkle.root_by_inclusion(leaf, proof.index, made.size, decoded(proof.path)) != made.root:
-                raise ValueError("the path does not lead from the record to the signed root")
-            record = msgspec.json.decode(line, type=dict[str, Any])
+            made = included(proof, key)
+            record = msgspec.json.decode(proof.record, type=dict[str, Any])
             return Checked(kind="inclusion", checkpoint=made, index=proof.index, record=record)
-        before, made = opened(proof.older.encode(), key), opened(proof.newer.encode(), key)
-        roots = merkle.roots_by_consistency(before.size, made.size, before.root, decoded(proof.path))
-        if before.origin != made.origin or roots != (before.root, made.root):
-            raise ValueError("the path does not lead from the older signed root to the newer one")
+        before, made = grown(proof, key)
         return Checked(kind="consistency", checkpoint=made, older=before)
     except (NoteError, ValueError, RecursionError) as error:
         raise AuditError(f"the proof does not hold: {error}") from error
@@ -144,19 +111,3 @@ def _leaves(state: pathlib.Path, made: Checkpoint, wanted: int = -1, lines: list
             "the log is not the one that the checkpoint signed", value=made.size, remedy="Run `opensafe audit verify`."
         )
     return leaves
-
-
-def encoded(path: Sequence[bytes]) -> tuple[str, ...]:
-    """A path as proofs carry it: hashes in base64."""
-    return tuple(base64.b64encode(one).decode() for one in path)
-
-
-def decoded(path: Sequence[str]) -> list[bytes]:
-    """The hashes of a carried path. Raises ValueError."""
-    try:
-        hashes = [base64.b64decode(one, validate=True) for one in path]
-    except binascii.Error as error:
-        raise ValueError("a hash of the path is not base64") from error
-    if any(len(one) != 32 for one in hashes):
-        raise ValueError("a hash of the path is not 32 bytes long")
-    return hashes

@@ -11,9 +11,9 @@ from typing import Final
 from opensafe.errors import AuditError
 from opensafe.model import merkle
 from opensafe.model.checkpoint import Checkpoint
+from opensafe.model.proof import Inclusion, encoded
 
 from .past import Entry, ahead
-from .proofs import Inclusion, encoded
 
 _TILE: Final = 256
 _PIECE_BYTES: Final = 1 << 20

@@ -6,6 +6,7 @@ import msgspec
 
 from opensafe.audit import checkpoints, proofs
 from opensafe.errors import InvalidArgument
+from opensafe.model.proof import Proof
 
 from . import exits, present
 from .report import encode, report
@@ -22,7 +23,7 @@ def make(
     if (index is None) == (since is None):
         raise InvalidArgument("one of INDEX and --from is needed", remedy="`opensafe audit prove 17`.")
     note = checkpoints.read_note(checkpoint) if checkpoint is not None else None
-    proof: proofs.Proof
+    proof: Proof
     if since is not None:
         proof = proofs.prove_growth(state, checkpoints.read_note(since), note)
     else:

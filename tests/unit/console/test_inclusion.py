@@ -4,11 +4,11 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from opensafe.audit.proofs import Inclusion, encoded
 from opensafe.console.inclusion import check
 from opensafe.errors import AuditError
 from opensafe.model import merkle
 from opensafe.model.checkpoint import Checkpoint, Note, Signature, VerifierKey
+from opensafe.model.proof import Inclusion, encoded
 
 LINES = [f'{{"index":{index}}}'.encode() for index in range(7)]
 LEAVES = [merkle.leaf(line) for line in LINES]
