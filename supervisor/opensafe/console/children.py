@@ -1,4 +1,4 @@
-"""Commands that are run for a person's request and end with it: what works on candidate bundles (confined.py).
+"""Commands that are run for a person's request and end with it: what works on candidate bundles.
 
 What a child prints is read up to a bound, and what it is worth is for the caller to say: a bundle may have it in hand.
 """
@@ -9,7 +9,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -17,6 +16,8 @@ import msgspec
 from starlette.requests import Request
 
 from opensafe.errors import Conflict, LimitExceeded
+
+from .owned import How, command
 
 T = TypeVar("T")
 
@@ -77,12 +78,7 @@ async def _gone(request: Request) -> None:
 async def run(words: Sequence[str | pathlib.Path], **environment: str) -> Done:
     """Run `opensafe WORDS`. Whatever ends the task ends the child and what that began. Raises LimitExceeded."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "opensafe.console.confined",
-        str(os.getpid()),
-        *words,
+        *command(How.CONFINED, words),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

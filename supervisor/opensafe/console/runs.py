@@ -10,7 +10,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ import msgspec
 
 from opensafe.errors import Conflict, HostUnsuitable, InvalidArgument
 
+from .owned import How, command
 from .reports import REPORT_MAX, stamp
 
 LINES_MAX: Final = 200
@@ -110,8 +110,7 @@ class Runner:
             output = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             try:
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-P", "-m", "opensafe.console.owned", str(os.getpid()),
-                    *kind.command(self.directory, when),
+                    *command(How.TRUSTED, kind.command(self.directory, when)),
                     stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True,
                     env={**os.environ, "OPENSAFE_PROGRESS": "lines"},
                 )  # fmt: skip
