@@ -80,13 +80,14 @@ def proxy(
 ) -> int:
     """Stand before another MCP server: its tools are vetted and pinned, and every call of them is judged."""
     try:
+        from opensafe import listening
         from opensafe.mcp import proxy_run
         from opensafe.mcp.proxy import Wish
         from opensafe.mcp.proxy_framing import Bounds
         from opensafe.mcp.proxy_pins import directory
         from opensafe.mcp.proxy_places import name_of
         from opensafe.mcp.proxy_vetting import SERVER
-        from opensafe.mcp.server_http import Door, door_address, read_token
+        from opensafe.mcp.server_http import Door, read_token
     except ImportError as error:
         raise InvalidArgument(str(error)) from None
     from .connect import ask
@@ -110,7 +111,7 @@ def proxy(
         )
     door = None
     if http:
-        host, port = door_address(http)
+        host, port = listening.address(http, example="127.0.0.1:8765")
         if token_file is None:
             raise InvalidArgument("over HTTP a token is needed", remedy="Give --token-file FILE.")
         door = Door(host=host, port=port, token=read_token(token_file))

@@ -33,6 +33,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 def perform(wish: Serving) -> int:
     """Serve; the exit status. Raises InvalidArgument, NotPermitted, also where the extra `mcp` is not installed."""
     try:
+        from opensafe import listening
         from opensafe.mcp import server, server_http, server_stdio
         from opensafe.mcp.server_place import Wish
     except ImportError as error:
@@ -56,7 +57,7 @@ def perform(wish: Serving) -> int:
             "without a token every user of this host could act as this principal",
             remedy="Give --token-file FILE, or on loopback --no-token.",
         )
-    host, port = server_http.door_address(wish.http)
+    host, port = listening.address(wish.http, example="127.0.0.1:8765")
     door = server_http.Door(
         host=host,
         port=port,

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import pathlib
@@ -16,6 +15,7 @@ from typing import Final
 import msgspec
 import uvicorn
 
+from opensafe import listening
 from opensafe.errors import InvalidArgument, NotPermitted
 from opensafe.model.checkpoint import VerifierKey
 
@@ -161,11 +161,7 @@ def _known_as(listener: socket.socket, wish: Serving) -> tuple[str, frozenset[st
         first = wish.names[0] if wish.names else "localhost"
         return f"{'https' if wish.secure else 'http'}://{first}", frozenset({"localhost", *wish.names})
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    names = {shown, *wish.names}
-    if ipaddress.ip_address(host).is_loopback:
-        names |= {"localhost", "127.0.0.1", "[::1]"}
-    return f"http://{shown}:{port}", frozenset({f"{name}:{port}" for name in names} | set(wish.names))
+    return listening.url(host, port), listening.known_as(host, port, wish.names)
 
 
 @contextlib.contextmanager
@@ -199,32 +195,11 @@ def _unix(path: pathlib.Path) -> socket.socket:
 
 
 def _loopback(where: str) -> socket.socket:
-    host, colon, port = where.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    host = "127.0.0.1" if host == "localhost" else host
-    try:
-        address = ipaddress.ip_address(host)
-        number = int(port)
-        if not colon or not 0 <= number <= 65535:
-            raise ValueError(where)
-    except ValueError:
-        raise InvalidArgument(
-            "no address to listen on", value=where, remedy="Use an address and a port, such as 127.0.0.1:8900."
-        ) from None
-    if not address.is_loopback:
+    host, port = listening.address(where, example="127.0.0.1:8900")
+    if not listening.is_loopback(host):
         raise NotPermitted(
             "the console listens on loopback or a unix socket",
             value=where,
             remedy="Put a proxy that ends TLS and signs people in before it: docs/console.md.",
         )
-    listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, number))
-        listener.listen(CONNECTIONS_MAX)
-    except OSError as error:
-        listener.close()
-        raise InvalidArgument(
-            f"can't listen there: {error.strerror}", value=where, remedy="Use another port."
-        ) from error
-    return listener
+    return listening.listener(host, port, CONNECTIONS_MAX)

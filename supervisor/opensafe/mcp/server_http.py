@@ -7,11 +7,9 @@ fall back.
 """
 
 import hmac
-import ipaddress
 import json
 import os
 import pathlib
-import socket
 import stat
 from collections.abc import Callable
 from typing import Any, Final
@@ -23,6 +21,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from opensafe import listening
 from opensafe.errors import InvalidArgument, NotPermitted
 
 from .server_place import Places
@@ -52,23 +51,6 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     sessions: int = 16
     idle_s: float = 300.0
-
-
-def door_address(text: str) -> tuple[str, int]:
-    """HOST:PORT; a host is an address or `localhost`. Raises InvalidArgument."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    host = "127.0.0.1" if host == "localhost" else host
-    try:
-        address = ipaddress.ip_address(host)
-        number = int(port)
-        if not colon or not 0 <= number <= 65535:
-            raise ValueError(text)
-    except ValueError:
-        raise InvalidArgument(
-            "no address to listen on", value=text, remedy="Use an address and a port, such as 127.0.0.1:8765."
-        ) from None
-    return str(address), number
 
 
 def read_token(path: pathlib.Path) -> str:
@@ -103,12 +85,11 @@ def read_token(path: pathlib.Path) -> str:
 
 async def serve(server: Server[Places], door: Door, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. ready: is told the URL. Raises NotPermitted, InvalidArgument."""
-    address = ipaddress.ip_address(door.host)
-    if not door.token and not address.is_loopback:
+    if not door.token and not listening.is_loopback(door.host):
         raise NotPermitted(
             "beyond loopback nobody is served without a token", value=door.host, remedy="Give --token-file FILE."
         )
-    with _listening(door) as listener:
+    with listening.listener(door.host, door.port, MAX_CONNECTIONS) as listener:
         port = listener.getsockname()[1]
         app = server.streamable_http_app(
             streamable_http_path=PATH,
@@ -127,8 +108,7 @@ async def serve(server: Server[Places], door: Door, ready: Callable[[str], None]
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=2,
         )
-        host = f"[{door.host}]" if address.version == 6 else door.host
-        ready(f"http://{host}:{port}{PATH}")
+        ready(f"{listening.url(door.host, port)}{PATH}")
         await uvicorn.Server(config).serve(sockets=[listener])
 
 
@@ -138,10 +118,7 @@ class Gate:
     def __init__(self, app: Any, door: Door, port: int) -> None:  # noqa: ANN401 - an ASGI application
         self._app = app
         self._token = door.token.encode()
-        names = {f"[{door.host}]" if ":" in door.host else door.host, *door.names}
-        if ipaddress.ip_address(door.host).is_loopback:
-            names |= {"localhost", "127.0.0.1", "[::1]"}
-        self._hosts = {f"{name}:{port}" for name in names} | set(door.names)
+        self._hosts = listening.known_as(door.host, port, door.names)
         self._origins = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's
@@ -199,19 +176,3 @@ async def _discard(receive: Any) -> None:  # noqa: ANN401 - ASGI's
         size += len(message.get("body", b""))
         if not message.get("more_body", False):
             return
-
-
-def _listening(door: Door) -> socket.socket:
-    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((door.host, door.port))
-        listener.listen(MAX_CONNECTIONS)
-    except OSError as error:
-        listener.close()
-        raise InvalidArgument(
-            f"can't listen there: {error.strerror}", value=f"{door.host}:{door.port}", remedy="Use another port."
-        ) from error
-    listener.setblocking(False)
-    return listener

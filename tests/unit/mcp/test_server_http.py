@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from opensafe import errors
+from opensafe import errors, listening
 from opensafe.mcp import server
-from opensafe.mcp.server_http import MAX_BODY, Door, Gate, door_address, read_token, serve
+from opensafe.mcp.server_http import MAX_BODY, Door, Gate, read_token, serve
 from opensafe.mcp.server_place import Wish
 
 TOKEN = "t" * 32
@@ -18,13 +18,13 @@ DOOR = Door(host="127.0.0.1", port=0, token=TOKEN, names=("mcp.example.com",))
     [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("localhost:1", ("127.0.0.1", 1))],
 )
 def test_addresses(text, address):
-    assert door_address(text) == address
+    assert listening.address(text, example="127.0.0.1:8765") == address
 
 
 @pytest.mark.parametrize("text", ["", "80", ":80", "127.0.0.1", "example.com:80", "127.0.0.1:x", "127.0.0.1:70000"])
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(errors.InvalidArgument):
-        door_address(text)
+        listening.address(text, example="127.0.0.1:8765")
 
 
 def token_file(path, content=TOKEN, mode=0o600):
