@@ -65,7 +65,7 @@ class Lookup:
         if not 0 <= count <= BACK_MAX:
             raise InvalidArgument("last is out of range", value=count, limit=f"0 to {BACK_MAX}")
         async for written in self._log.read(count, follow=follow):
-            if self._sees(principal, written.session_id):
+            if self._sees(principal, written):
                 yield written
 
     async def since(self, principal: Principal, index: int, *, follow: bool) -> AsyncIterator[Shown]:
@@ -85,12 +85,12 @@ class Lookup:
         while index < (self._log.remembered if follow else end):
             bound = self._log.durable if follow else end
             for one in await self.read(principal, partial(ahead, self._state, index, bound, search.PIECE_BYTES)):
-                if self._sees(principal, one.session_id):
+                if self._sees(principal, one):
                     yield one
                 index = one.index + 1
         if follow:
             async for written in self._log.follow(index):
-                if self._sees(principal, written.session_id):
+                if self._sees(principal, written):
                     yield written
 
     async def search(
@@ -101,7 +101,7 @@ class Lookup:
         Raises InvalidArgument, AuditError.
         """
         _check(query, before, page)
-        owner = cache(self._owner)
+        owner, all_seen = cache(self._owner), AUDITOR in principal.roles
         end = self._log.durable
         left, scanned, size = min(before or end, end), 0, 0
         found: list[Entry] = []
@@ -109,8 +109,9 @@ class Lookup:
             piece = await self.read(principal, partial(search.scan, self._state, query, left, end))
             left, scanned = piece.left, scanned + piece.scanned
             for one in piece.found:
-                of = owner(one.session_id)
-                if not self._may(principal, of) or (named and named not in (one.facets.principal, of)):
+                if not all_seen and owner(one.session_id) != principal.name:
+                    continue
+                if named and named != one.facets.principal and named != owner(one.session_id):
                     continue
                 size += len(one.line)
                 if found and size > search.PAGE_BYTES:
@@ -124,7 +125,7 @@ class Lookup:
         """One record. Raises NotFound, also where it is not the principal's to see, and AuditError."""
         if 0 <= index < self._log.durable:
             [one] = await self.read(principal, partial(ahead, self._state, index, index + 1, 1))
-            if self._sees(principal, one.session_id):
+            if self._sees(principal, one):
                 return one
         raise NotFound("there is no such record", value=index)
 
@@ -133,12 +134,8 @@ class Lookup:
         async with self._own[principal.name], self._thread:
             return await asyncio.to_thread(work)
 
-    def _sees(self, principal: Principal, session_id: str) -> bool:
-        return AUDITOR in principal.roles or self._may(principal, self._owner(session_id))
-
-    @staticmethod
-    def _may(principal: Principal, owner: str) -> bool:
-        return AUDITOR in principal.roles or owner == principal.name
+    def _sees(self, principal: Principal, one: Shown) -> bool:
+        return AUDITOR in principal.roles or self._owner(one.session_id) == principal.name
 
     def _owner(self, session_id: str) -> str:
         session = self._store.session(session_id) if session_id else None
