@@ -8,7 +8,10 @@ from collections import OrderedDict
 from types import MappingProxyType
 from typing import Final
 
-from opensafe.model.written import NOTHING, Left, Texts, Written
+import msgspec
+
+from opensafe.model.written import Left, Texts, Written
+from opensafe.normalize.paths import is_pattern
 from opensafe.state.store import Store
 
 _MAX_FILES: Final = 4096  # of a session; beyond, of no file that is run it is known what it holds
@@ -25,17 +28,20 @@ class _Session:
     def __init__(self) -> None:
         self.texts: dict[str, tuple[str, ...]] = {}
         self.size = 0
-        self.written = NOTHING
+        #: It looks through at what is put here later.
+        self.written = Written(texts=MappingProxyType(self.texts))
 
     def put(self, path: str, texts: tuple[str, ...]) -> None:
-        self.size += sum(map(len, texts)) - sum(map(len, self.texts.pop(path, ())))
+        self.size -= sum(map(len, self.texts.pop(path, ())))
         if len(self.texts) < _MAX_FILES or path == _CROWDED:
             self.texts[path] = texts
+            self.size += sum(map(len, texts))
         else:
             self.texts[_CROWDED] = ()
         crowded = _CROWDED in self.texts
-        if self.written is NOTHING or crowded != self.written.crowded:
-            self.written = Written(texts=MappingProxyType(self.texts), crowded=crowded)
+        wild = (*self.written.wild, path) if is_pattern(path) and path not in self.written.wild else self.written.wild
+        if (crowded, wild) != (self.written.crowded, self.written.wild):
+            self.written = msgspec.structs.replace(self.written, crowded=crowded, wild=wild)
 
 
 class Remembered:
@@ -59,7 +65,7 @@ class Remembered:
             return
         session_id, call_id = key
         known = self._at(session_id).texts
-        changed = {path: _joined(known.get(path), texts) for path, texts in left.texts.items()}
+        changed = {path: _bounded(known.get(path), texts) for path, texts in left.texts.items()}
         if left.crowded:
             changed[_CROWDED] = ()
         self._put(session_id, changed)
@@ -76,10 +82,11 @@ class Remembered:
         if left is None:
             return
         session_id, call_id = key
+        known = self._at(session_id).texts
         sure = {}
         for path in left.texts:
             place = session_id, path
-            if well and path in left.sure and place not in self._shared:
+            if well and place not in self._shared and left.sure.get(path, known.get(path)) != known.get(path):
                 sure[path] = left.sure[path]
             writers = self._writing[place]
             writers.discard(call_id)
@@ -88,8 +95,7 @@ class Remembered:
                 self._shared.discard(place)
         session = self._store.session(session_id) if sure else None
         # Of several sandboxes each has a workspace of its own: what one call leaves in one is not what another's holds.
-        alone = bool(sure) and len(self._store.sandboxes.of_session(session_id)) <= 1
-        if session is not None and not session.closed and alone:
+        if session is not None and not session.closed and self._store.sandboxes.count_of(session_id) <= 1:
             self._put(session_id, sure)
 
     def _at(self, session_id: str) -> _Session:
@@ -124,8 +130,8 @@ class Remembered:
         return gone
 
 
-def _joined(known: tuple[str, ...] | None, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """What a file may hold that held one of `known` and is written: none where that is not known or too much."""
+def _bounded(known: tuple[str, ...] | None, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """What a file may hold, which `texts` say whole: none where what it held before is not known, or too much."""
     if known == () or not texts:
         return ()
     after = tuple(dict.fromkeys(texts))

@@ -16,10 +16,14 @@ _NONE: Final[Texts] = MappingProxyType({})
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Texts by resolved path. crowded: more files than are kept were written, so that of none it is known."""
+    """Texts by resolved path. crowded: more files than are kept were written, so that of none it is known.
+
+    wild: of the paths, the patterns: what was written into whichever files they named.
+    """
 
     texts: Texts = _NONE
     crowded: bool = False
+    wild: tuple[str, ...] = ()
 
 
 class Left(msgspec.Struct, frozen=True):

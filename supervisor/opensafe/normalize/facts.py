@@ -8,8 +8,7 @@ import msgspec
 from opensafe.model.facts import ClassTables, Facts, HostFact, PathFact
 
 from .findings import ShellParse, Target
-from .kept import is_pattern
-from .paths import path_classifier
+from .paths import is_pattern, path_classifier
 from .urls import host_classifier
 
 MAX_GLOBS: Final = 32

@@ -11,7 +11,7 @@ from typing import Final
 
 from opensafe.model.written import Written
 
-from .paths import may_match
+from .paths import is_pattern, may_match
 
 #: Characters of one file's text.
 MAX_TEXT: Final = 64 * 1024
@@ -21,21 +21,20 @@ _MAX_KEPT: Final = 1024 * 1024  # characters of all of them
 _MAX_COMPARED: Final = 256 * 1024  # names that are looked through, for patterns and directories
 
 
-def is_pattern(path: str) -> bool:
-    """Whether a path that is run stands for several files."""
-    return any(sign in path for sign in "*?[")
-
-
 class Kept:
-    """Texts by path. `crowded` once there are more files than are kept, or more patterns than are looked at."""
+    """Texts by path. `crowded` once there are more files than are kept, or more patterns than are looked at.
 
-    __slots__ = ("_before", "_compared", "_places", "_size", "crowded", "last", "recalled", "texts")
+    A path that is written may be a pattern itself: it stands for each file that it may have named.
+    """
+
+    __slots__ = ("_before", "_compared", "_places", "_size", "_wild", "crowded", "last", "recalled", "texts")
 
     def __init__(self, before: Written) -> None:
         self.texts: dict[str, tuple[str, ...]] = {}
         #: What each file holds once all was written, None where that is not certain.
         self.last: dict[str, str | None] = {}
         self._before = before.texts
+        self._wild = list(before.wild)
         self._places: set[str] = set()
         self._size = self._compared = 0
         self.crowded = self.recalled = before.crowded
@@ -43,20 +42,33 @@ class Kept:
     def of(self, path: str) -> tuple[str, ...]:
         """What a file may hold; of a pattern, what any of its files may."""
         if not is_pattern(path):
+            known = [path, *self.wild(path)] if self._wild else [path]
+        else:
+            known = self.matching(path, chain(self.texts, self._before))
+        if known == [path]:
             return self._of(path)
-        known = self.matching(path, chain(self.texts, self._before))
         return tuple(dict.fromkeys([text for one in known for text in self._of(one)]))
+
+    def writes(self, paths: Iterable[str]) -> None:
+        """Something is written there, known or not."""
+        self._wild += [path for path in paths if is_pattern(path) and path not in self._wild]
+
+    def wild(self, path: str) -> list[str]:
+        """The patterns that were written into and may have named the file; of a pattern that is run, all of them."""
+        if not self._wild or is_pattern(path):
+            return self._wild
+        return [one for one in self._wild if may_match(one, path)] if self._looks(len(self._wild)) else []
 
     def recalls(self, path: str) -> bool:
         """Whether what the file holds, or a pattern's files, was written by calls before and not by this one."""
-        own = bool(self.matching(path, self.texts)) if is_pattern(path) else path in self.texts
-        return not own and bool(self._before)
+        own = self.matching(path, self.texts) if is_pattern(path) else [path, *self.wild(path)]
+        return bool(self._before) and self.texts.keys().isdisjoint(own)
 
     def hides(self, path: str) -> bool:
         """Whether a call before wrote the file, or one of a pattern's, with what is not known."""
         if not self._before:
             return False
-        known = self.matching(path, self._before) if is_pattern(path) else (path,)
+        known = self.matching(path, self._before) if is_pattern(path) else (path, *self.wild(path))
         hidden = any(self._before.get(one) == () for one in known)
         self.recalled |= hidden
         return hidden
@@ -70,9 +82,11 @@ class Kept:
         return before
 
     def matching(self, pattern: str, paths: Iterable[str]) -> list[str]:
-        """Those of the paths that a pattern may name."""
+        """Those of the paths that a pattern may name; those that are patterns themselves all count."""
         paths = list(paths)
-        return [path for path in paths if may_match(pattern, path)] if self._looks(len(paths)) else []
+        if not self._looks(len(paths)):
+            return []
+        return [path for path in paths if may_match(pattern, path) or (self._wild and is_pattern(path))]
 
     def _looks(self, names: int) -> bool:
         """Whether so many names may still be looked through."""
@@ -91,7 +105,7 @@ class Kept:
 
         certain: the file is the one that is written, if the command does its work.
         """
-        before = self._of(path)
+        before = self.of(path) if self._wild and not is_pattern(path) else self._of(path)
         if path not in self.texts:  # of what calls before may have left the newest count, as what they hid is none
             before = before[-max(1, MAX_TEXTS // max(1, len(texts)) if more else MAX_TEXTS - len(texts)) :]
         held = self.last.get(path) if path in self.last else before[0] if len(before) == 1 else None

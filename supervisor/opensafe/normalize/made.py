@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from opensafe.model.written import NOTHING, NOTHING_LEFT, Left, Written
 
 from .interpreters import is_interpreter
-from .kept import MAX_TEXT, MAX_TEXTS, Kept, is_pattern
+from .kept import MAX_TEXT, MAX_TEXTS, Kept
 from .name_lists import names
+from .paths import is_pattern
 from .spoken import shows, spoken
 from .word import HOLE, NUMBER, Word
 
@@ -128,13 +129,14 @@ class Made:
     def step(self, step: Step) -> None:
         """Follow content through one command."""
         hides = self._hides(step)
-        decoded = hides == "decoded" or self._is_in(step.reads, self._decoded)
+        decoded = hides == "decoded" or not self._decoded.isdisjoint(step.reads)
         hidden = bool(hides) or self.piped or any(map(self._is_hidden, step.reads))
         writes = [*step.writes, *step.into]
         if step.program in _DECODERS:
             writes += [_SUFFIX.sub("", path) for path in step.reads if _SUFFIX.search(path)]
         if step.program in _COMPILERS and hidden:
             writes += [f"{path.rpartition('/')[0]}/a.out" for path in step.reads[:1]]
+        self._kept.writes(writes)
         if hidden and not self._edits(step, writes):
             (self._decoded if decoded or self.piped else self._filtered).update(writes)
         elif not hidden:
@@ -148,6 +150,7 @@ class Made:
 
         hidden: some of it does not stand in the text.
         """
+        self._kept.writes(paths)
         self._put(paths, [self.said], appends)
         if hidden:
             self._decoded.update(paths)
@@ -189,10 +192,9 @@ class Made:
 
     def _is_hidden(self, path: str) -> bool:
         """Whether a file holds what is not known; what this text writes over it is looked at beside that."""
-        return any(path in known for known in (self._decoded, self._filtered, self._unkept)) or self._kept.hides(path)
-
-    def _is_in(self, paths: Iterable[str], known: set[str]) -> bool:
-        return not known.isdisjoint(paths)
+        names = (path, *self._kept.wild(path))
+        hidden = (self._decoded, self._filtered, self._unkept)
+        return any(not known.isdisjoint(names) for known in hidden) or self._kept.hides(path)
 
     def _hides(self, step: Step) -> str:
         """How what the command writes differs from what stands in the text; "" where it does not."""

@@ -20,6 +20,11 @@ _RUNS: Final = re.compile(r"\*\*+")
 _GLOB: Final = frozenset("*?[")
 
 
+def is_pattern(path: str) -> bool:
+    """Whether the shell may put several files for a path."""
+    return not _GLOB.isdisjoint(path)
+
+
 def resolve(path: str, cwd: str) -> str:
     """`path` against absolute `cwd`, with `.`, `..` and `//` folded; the result is absolute.
 

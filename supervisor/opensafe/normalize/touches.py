@@ -12,7 +12,7 @@ from .directories import Directories
 from .environment import changes_behaviour
 from .findings import Findings, Target
 from .options import Use
-from .paths import ROOTS, is_stream, leaves_proc, resolve
+from .paths import ROOTS, is_pattern, is_stream, leaves_proc, resolve
 from .simple import runs_in_subscript
 from .urls import parse_host
 from .word import HOLE, NUMBER, Word
@@ -120,7 +120,7 @@ class Touches:
                 self._findings.doubt(f"{who} takes its program from a stream or device")
             if is_stream(path):
                 continue
-            self._findings.path(kind, Target(path, word.glob and any(char in "*?[" for char in text)))
+            self._findings.path(kind, Target(path, word.glob and is_pattern(text)))
 
     def host(self, word: Word, scheme: str | None, who: str) -> None:
         """Account for a host that `who` names."""

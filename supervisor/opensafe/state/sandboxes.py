@@ -64,6 +64,11 @@ class SandboxIndex:
         rows = self._db.execute("SELECT state, count(*) FROM sandboxes WHERE state <> 'deleted' GROUP BY state")
         return dict.fromkeys(_SHOWN, 0) | {str(state): int(count) for state, count in rows}
 
+    def count_of(self, session_id: str) -> int:
+        """How many of the session are not deleted."""
+        query = "SELECT count(*) FROM sandboxes WHERE session_id = ? AND state <> 'deleted'"
+        return int(self._db.execute(query, (session_id,)).fetchone()[0])
+
     def of_session(self, session_id: str) -> list[SandboxRow]:
         """Those of the session that are not deleted."""
         rows = self._db.execute("SELECT * FROM sandboxes WHERE session_id = ? AND state <> 'deleted'", (session_id,))

@@ -183,3 +183,19 @@ def test_PE_16b_of_several_sandboxes_none_takes_the_place_of_anothers_file(front
     front.write("one")
     front.write("two")
     assert front.known() == known
+
+
+def test_what_is_not_kept_takes_no_room(front):
+    for number in range(4096):
+        front.write("x", path=f"/workspace/{number}")
+    for number in range(100):
+        front.write("y" * 60_000, path=f"/workspace/more-{number}")
+    assert front.known("/workspace/0") == ("x",)
+    assert front.remembered.of(SESSION).crowded
+
+
+def test_a_pattern_is_known_to_be_one_also_after_a_restart(front):
+    front.write("one", path="/workspace/s*.sh")
+    front.write("two", path="/workspace/t.sh")
+    assert front.remembered.of(SESSION).wild == ("/workspace/s*.sh",)
+    assert Remembered(front.store).of(SESSION).wild == ("/workspace/s*.sh",)

@@ -241,3 +241,18 @@ def mounts_with(left: Left, text: str) -> bool:
     """Whether a call may mount after one that left this."""
     parsed, _ = read_shell(text, before=Written(texts=left.texts, crowded=left.crowded))
     return parsed.opaque or any(command.program == "mount" for command in parsed.commands)
+
+
+@pytest.mark.parametrize("first", ["base64 -d x | tee s*.sh", "base64 -d x > s?.sh", "echo mount -V > s*.sh"])
+@pytest.mark.parametrize("then", ["sh s1.sh", "./s1.sh", "sh s*.sh", "sh [s]1.sh"])
+def test_PE_16b_what_is_written_into_a_pattern_is_in_each_file_that_it_may_name(first: str, then: str) -> None:
+    parsed, left = read_shell(f"{first}; {then}")
+    assert parsed.opaque or any(command.program == "mount" for command in parsed.commands)
+    _, left = read_shell(first)
+    assert left.texts
+    before = Written(texts=left.texts, wild=tuple(left.texts))
+    parsed, _ = read_shell(then, before=before)
+    assert parsed.opaque or any(command.program == "mount" for command in parsed.commands)
+    assert parsed.recalled
+    other, _ = read_shell("sh other.sh", before=before)
+    assert not other.opaque
