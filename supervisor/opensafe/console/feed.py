@@ -20,6 +20,7 @@ from opensafe.errors import InvalidArgument, OpenSafeError
 from opensafe.model.records import Record
 
 from .board import Board
+from .roles import REVIEWER, may
 from .traces import Traces
 
 _LOG: Final = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ _PAUSE_S: Final = (0.2, 3.0)
 #: Records that a console which starts looks back.
 _BACK: Final = 10_000
 _REVIEWS_MAX: Final = 1000
-REVIEWER: Final = "reviewer"
 
 
 class Feed:
@@ -115,7 +115,7 @@ class Feed:
             await self.tell()
 
     async def _reviews(self) -> None:
-        self.reviews = {} if REVIEWER in (await self.client.status()).roles else None
+        self.reviews = {} if may(await self.client.status(), REVIEWER) else None
         self.heard.clear()  # what became meanwhile of those that waited is not told any more
         async for review in self.client.watch_reviews():
             await self.hear(review)

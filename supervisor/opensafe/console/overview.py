@@ -16,14 +16,11 @@ from opensafe.model.shadow import ShadowReport
 
 from .coverage import Rule, coverage
 from .feed import Feed
+from .roles import SHADOWING, may
 
 #: Lines of the history on a page.
 PAGE: Final = 20
 _AGAIN_S: Final = 1.0
-#: Who may have a bundle put in force by the console's own rights; who may judge along; who may try one at all.
-ACTIVATING: Final = frozenset({"operator"})
-SHADOWING: Final = frozenset({"operator", "reviewer"})
-TRYING: Final = frozenset({"operator", "reviewer", "auditor"})
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +56,6 @@ class Overview:
             (one for one in self.history if one.record.state == "activated" and one.record.digest == digest), None
         )
 
-    def may(self, roles: frozenset[str]) -> bool:
-        """Whether the reader has one of these roles."""
-        return bool(self.status and roles.intersection(self.status.roles))
-
     def rules(self) -> list[Rule]:
         """Those in force with their hits in the records at hand."""
         return coverage(self._rules.notes, self._feed.board.fired)
@@ -82,7 +75,7 @@ class Overview:
                 self._rules = await self._feed.client.list_rules()
                 await self._look_back()
                 self._of = of
-            if self.may(SHADOWING):
+            if may(status, SHADOWING):
                 self.shadow = await self._feed.client.get_shadow()
         except NotPermitted:
             self.shadow = None

@@ -7,6 +7,7 @@ the form that its `schema` names; every other one is left out, and said so.
 import os
 import pathlib
 import stat
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -122,9 +123,14 @@ class Shelf:
         bad = [(name, one) for name, (_, one) in known.items() if isinstance(one, str)]
         if len(names) > _NAMES_MAX:
             bad.append(("…", f"{len(names) - _NAMES_MAX} more files"))
-        shown = [one for kind in KINDS for one in [each for each in reports if each.kind == kind][:KEPT_MAX]]
+        by_kind: Counter[str] = Counter()
+        shown = []
+        for one in reports:
+            by_kind[one.kind] += 1
+            if one.kind in KINDS and by_kind[one.kind] <= KEPT_MAX:
+                shown.append(one)
         return Sight(
-            reports=tuple(one for one in reports if one in shown),
+            reports=tuple(shown),
             left_out=tuple(bad[:_SKIPPED_MAX]),
             left_out_more=max(0, len(bad) - _SKIPPED_MAX),
         )
@@ -135,15 +141,14 @@ class Shelf:
             raise NotFound("there is no such report", value=name)
         try:
             content, _ = content_of(self.directory / name, REPORT_MAX)
-            return msgspec.convert(
-                msgspec.json.decode(msgspec.json.decode(content, type=_Head).details), form, strict=True
-            )
+            return msgspec.json.decode(msgspec.json.decode(content, type=_Head).details, type=form)
         except (OSError, ValueError, RecursionError) as error:
             raise NotFound(f"the report can't be read: {_said(error)}", value=name) from error
 
     def _one(self, name: str, left: int) -> tuple[tuple[tuple[int, int, int], Report | str] | None, int]:
         """A file and how many bytes of it were read; None where it went away."""
         path = pathlib.Path(self.directory or "", name)
+        mark, cost = (0, 0, 0), 0
         try:
             found = path.lstat()
             mark = (found.st_ino, found.st_size, found.st_mtime_ns)
@@ -151,12 +156,13 @@ class Shelf:
                 return self._known[name], 0
             if left < found.st_size <= REPORT_MAX:
                 return (mark, "too much to read at once"), 0
+            cost = found.st_size
             content, changed_us = content_of(path, REPORT_MAX)
             return (mark, _report(name, content, changed_us)), len(content)
         except FileNotFoundError:
             return None, 0
         except (OSError, ValueError, RecursionError) as error:
-            return ((0, 0, 0), _said(error)), 0
+            return (mark, _said(error)), cost
 
 
 def stamp(when: datetime) -> str:

@@ -52,6 +52,9 @@ class Traces:
 
     async def of(self, session_id: str) -> Trace:
         """The session's newest part, which goes on. Raises NotFound, Unavailable."""
+        if (known := self._followed.get(session_id)) is not None:
+            self._followed.move_to_end(session_id)
+            return known
         async with self._reading:
             trace = self._followed.get(session_id)
             if trace is None:

@@ -17,7 +17,7 @@ from opensafe.console.app import feed, form, of, signed_in
 from opensafe.console.found import KINDS, found
 from opensafe.console.page import pretty
 from opensafe.console.reports import stamp
-from opensafe.console.roles import sees_all
+from opensafe.console.roles import AUDITOR, may
 from opensafe.errors import AuditError, Conflict, InvalidArgument, NotFound, OpenSafeError
 from opensafe.model.decision import Action
 
@@ -69,7 +69,7 @@ async def search(request: Request) -> Response:
         "next_before": page.next_before,
         "older": f"/audit?{urlencode(kept | {'before': page.next_before})}",
         "newest": f"/audit?{urlencode(kept)}" if kept else "/audit",
-        "sees_all": await sees_all(client),
+        "sees_all": may(feed(request).status, AUDITOR),
     }
     return of(request).pages.answer(request, "audit.html", **values)
 

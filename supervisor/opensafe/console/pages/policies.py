@@ -11,10 +11,11 @@ from starlette.routing import Route
 from opensafe.console.app import confirm, feed, form, lasts, of, person, signed_in
 from opensafe.console.candidates import DECISIONS_MAX, LISTED
 from opensafe.console.children import while_there
-from opensafe.console.overview import ACTIVATING, SHADOWING, TRYING, Overview
+from opensafe.console.overview import Overview
 from opensafe.console.readiness import readiness, signing
+from opensafe.console.roles import ACTIVATING, SHADOWING, STAFF, may, require
 from opensafe.console.stream import events
-from opensafe.errors import InvalidArgument, NotPermitted
+from opensafe.errors import InvalidArgument
 
 REGIONS: Final = ("force", "shadow", "rules", "history")
 #: How many decisions can be judged again.
@@ -71,17 +72,23 @@ async def show_candidate(request: Request) -> Response:
     candidate = of(request).candidates.get(person(request).id)
     if candidate is None:
         return RedirectResponse(_HERE, 303)
-    overview = Overview(feed(request))
-    await overview.refresh()
-    ready = readiness(candidate, overview.status) if candidate.replayed and overview.status else None
-    values = _values(request, overview) | {"candidate": candidate, "ready": ready, "listed": LISTED}
-    return of(request).pages.answer(request, "candidate.html", **values)
+    daemon = feed(request).status or await feed(request).client.status()
+    return of(request).pages.answer(
+        request,
+        "candidate.html",
+        candidate=candidate,
+        ready=readiness(candidate, daemon) if candidate.replayed else None,
+        listed=LISTED,
+        daemon=daemon,
+        may_shadow=may(daemon, SHADOWING),
+        may_activate=may(daemon, ACTIVATING),
+    )
 
 
 async def take(request: Request) -> Response:
     """Keep a bundle that was uploaded, judged again on decisions of the record."""
     console, who, source = of(request), person(request), feed(request)
-    await _only(request, TRYING)  # before anything is taken
+    await require(feed(request).client, STAFF)  # before anything is taken
     async with request.form(max_files=1, max_fields=8) as fields:
         confirm(request, str(fields.get("csrf", "")))
         bundle, last = fields.get("bundle"), str(fields.get("last", ""))
@@ -99,7 +106,7 @@ async def take(request: Request) -> Response:
 async def activate(request: Request) -> Response:
     """Put the candidate that was shown in force."""
     fields = await form(request)
-    await _only(request, ACTIVATING)
+    await require(feed(request).client, ACTIVATING)
     work = of(request).candidates.activate(person(request).id, fields.get("digest", ""), feed(request).socket)
     if await while_there(request, work) is not None:
         feed(request).status = await feed(request).client.status()
@@ -152,19 +159,8 @@ def _values(request: Request, overview: Overview) -> dict[str, Any]:
         "rules": ways[shown],
         "ways": {way: len(found) for way, found in ways.items()},
         "shown": shown,
-        "may_try": overview.may(TRYING),
-        "may_shadow": overview.may(SHADOWING),
-        "may_activate": overview.may(ACTIVATING),
+        "may_try": may(daemon, STAFF),
+        "may_shadow": may(daemon, SHADOWING),
+        "may_activate": may(daemon, ACTIVATING),
         "back": signing("old.bundle.tar.gz", daemon.bundle_number + 1) if daemon else "",
     }
-
-
-async def _only(request: Request, roles: frozenset[str]) -> None:
-    """Raises NotPermitted unless the daemon gives whoever asks one of the roles."""
-    status = await feed(request).client.status()
-    if not roles.intersection(status.roles):
-        raise NotPermitted(
-            "your principal has none of the roles for it",
-            value=", ".join(status.roles) or "none",
-            limit=", ".join(sorted(roles)),
-        )

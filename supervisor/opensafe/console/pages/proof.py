@@ -15,10 +15,10 @@ from opensafe.console.app import feed, form, lasts, of, person, signed_in
 from opensafe.console.proving import Proving
 from opensafe.console.report_forms import Beside, Campaign, Mutant, Played, Probe, RedTeam
 from opensafe.console.reports import Report, Sight
-from opensafe.console.roles import staff
+from opensafe.console.roles import STAFF, require
 from opensafe.console.runs import KINDS
 from opensafe.console.stream import events
-from opensafe.errors import NotFound, NotPermitted
+from opensafe.errors import NotFound
 
 #: Rates that are drawn over time, and their goals, by kind of report.
 _TRENDS: Final = {
@@ -51,12 +51,18 @@ def routes() -> list[Route]:
 
 async def show(request: Request) -> Response:
     """The newest of every kind. Raises NotPermitted."""
-    await _permitted(request)
+    await require(feed(request).client, STAFF)
     proving = of(request).proving
-    sight = await asyncio.to_thread(proving.shelf.look)
+    values = await asyncio.to_thread(_newest, proving)
+    return of(request).pages.answer(request, "proof.html", **values, **await _going(proving))
+
+
+def _newest(proving: Proving) -> dict[str, Any]:
+    """What the directory's reports come to. It reads files: for a thread."""
+    sight = proving.shelf.look()
     red = [report for kind in _RED if (report := sight.last(kind)) is not None]
     first = sight.last(*_RED)
-    values: dict[str, Any] = {
+    return {
         "sight": sight,
         "directory": proving.directory,
         "red": _redteam(proving, sight, first) if first else None,
@@ -65,16 +71,19 @@ async def show(request: Request) -> Response:
         "campaign": _drawn(proving, sight.last("fuzz-campaign"), Campaign, _campaign),
         "mutants": _drawn(proving, sight.last("fuzz-mutants"), tuple[Mutant, ...], _mutants),
         "listed": sight.reports[:LISTED],
-        "may": await staff(feed(request).client),
     }
-    return of(request).pages.answer(request, "proof.html", **values, **await _going(proving))
 
 
 async def one(request: Request) -> Response:
     """One report, whole. Raises NotFound, NotPermitted."""
-    await _permitted(request)
-    proving, name = of(request).proving, request.path_params["name"]
-    sight = await asyncio.to_thread(proving.shelf.look)
+    await require(feed(request).client, STAFF)
+    values = await asyncio.to_thread(_whole, of(request).proving, request.path_params["name"])
+    return of(request).pages.answer(request, "proof_report.html", **values)
+
+
+def _whole(proving: Proving, name: str) -> dict[str, Any]:
+    """What one report comes to. Raises NotFound. It reads files: for a thread."""
+    sight = proving.shelf.look()
     report = next((each for each in sight.reports if each.name == name), None)
     if report is None:
         raise NotFound("there is no such report", value=name)
@@ -87,14 +96,14 @@ async def one(request: Request) -> Response:
         values["campaign"] = _drawn(proving, report, Campaign, _campaign)
     elif report.kind == "fuzz-mutants":
         values["mutants"] = _drawn(proving, report, tuple[Mutant, ...], _mutants)
-    return of(request).pages.answer(request, "proof_report.html", **values)
+    return values
 
 
 async def follow(request: Request) -> Response:
     """The run and the campaigns, as they go on."""
-    await _permitted(request)
+    await require(feed(request).client, STAFF)
     pages, language, proving = of(request).pages, request.state.language, of(request).proving
-    fixed = {"person": person(request), "directory": proving.directory, "may": await staff(feed(request).client)}
+    fixed = {"person": person(request), "directory": proving.directory}
 
     looked: dict[str, Any] = {"at": 0.0}
 
@@ -111,7 +120,7 @@ async def follow(request: Request) -> Response:
 async def start(request: Request) -> Response:
     """Start a run. Raises NotPermitted, InvalidArgument, Conflict, HostUnsuitable."""
     fields = await form(request)
-    await _permitted(request)
+    await require(feed(request).client, STAFF)
     await of(request).proving.runner.start(fields.get("kind", ""), person(request).name)
     return RedirectResponse("/proof", 303)
 
@@ -119,19 +128,9 @@ async def start(request: Request) -> Response:
 async def stop(request: Request) -> Response:
     """Have the run end. Raises NotPermitted."""
     await form(request)
-    await _permitted(request)
+    await require(feed(request).client, STAFF)
     of(request).proving.runner.stop(person(request).name)
     return RedirectResponse("/proof", 303)
-
-
-async def _permitted(request: Request) -> None:
-    if not await staff(feed(request).client):
-        raise NotPermitted(
-            "reports and runs of proof need a role",
-            value=person(request).principal,
-            limit="operator, reviewer or auditor",
-            remedy="Sign in as a principal with one of these roles.",
-        )
 
 
 async def _going(proving: Proving) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from starlette.routing import Route
 from opensafe.client import Review, Verdict
 from opensafe.console.app import feed, form, lasts, of, person, signed_in
 from opensafe.console.board import about
-from opensafe.console.feed import REVIEWER, Feed
+from opensafe.console.feed import Feed
 from opensafe.console.notices import Notice
 from opensafe.console.reviewing import case, differs, marks, standing
+from opensafe.console.roles import REVIEWER, may
 from opensafe.console.stream import events
 from opensafe.errors import Conflict, NotPermitted
 from opensafe.model.decision import Action
@@ -199,7 +200,7 @@ def _standing(request: Request, review: Review) -> dict[str, Any]:
         "marks": marks(review),
         "own": review.principal == who.principal,
         "mine": review.seconded_by == who.principal,
-        "may": status is not None and REVIEWER in status.roles,
+        "may": may(status, REVIEWER),
         "person": who,
         "reason_max": REASON_MAX,
     }
