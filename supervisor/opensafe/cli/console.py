@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from . import consoling
-
 
 def console(
     principal: Annotated[
@@ -48,6 +46,8 @@ def console(
     ] = False,
 ) -> int:
     """Serve the console until interrupted. It prints a link for each principal; each works once, within ten minutes."""
+    from . import consoling
+
     return consoling.perform(
         consoling.Asked(
             principals=tuple(principal or ()),

@@ -6,6 +6,7 @@ steers a terminal or reorders text is printed as such.
 How far something has come is shown on a terminal. Who reads stderr instead asks for lines by OPENSAFE_PROGRESS=lines.
 """
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -84,40 +85,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """Show `text` on stderr while something takes its time; nothing where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        _line(text)
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
+    with steps() as tell:
+        tell(text)
         yield
 
 
 @contextmanager
 def counting(total: int, what: str) -> Iterator[Callable[[str], None]]:
     """Show on stderr how many of `total` have ended; call what it yields with the name of each that does."""
-    ended = 0
-    if not sys.stderr.isatty():
-
-        def line(name: str) -> None:
-            nonlocal ended
-            ended += 1
-            _line(f"{ended} of {total} {what} ({name})")
-
-        _line(f"0 of {total} {what}")
-        yield line
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"0 of {total} {what}") as status:
-
-        def one(name: str) -> None:
-            nonlocal ended
-            ended += 1
-            status.update(f"{ended} of {total} {what} ({name})")
-
-        yield one
+    numbers = itertools.count(1)
+    with steps() as tell:
+        tell(f"0 of {total} {what}")
+        yield lambda name: tell(f"{next(numbers)} of {total} {what} ({name})")
 
 
 @contextmanager
