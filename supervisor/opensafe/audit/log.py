@@ -21,7 +21,7 @@ import msgspec
 
 from opensafe.disk import Disk
 from opensafe.errors import AuditError, OpenSafeError, StaleIndex
-from opensafe.model import chain
+from opensafe.model import chain, records
 from opensafe.model.canonical import NotCanonicalError
 from opensafe.model.ids import is_call_id
 from opensafe.model.records import DecisionRecord, Record, TornRecord
@@ -47,7 +47,7 @@ class Written(chain.Sealed, frozen=True):
     @property
     def record(self) -> Record:
         """The record, read from its line: decoded records would weigh several times as much."""
-        return msgspec.json.decode(self.line, type=Record)
+        return records.decode(self.line)
 
     @property
     def index(self) -> int:

@@ -6,11 +6,9 @@ is therefore found over several requests, each of which says where the next one 
 
 import pathlib
 from collections.abc import Callable
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
-
-from opensafe.model.records import Record
 
 from .past import Entry, Facets, backward
 
@@ -22,8 +20,6 @@ PAGE_BYTES: Final = 4 << 20
 TEXT_MAX: Final = 200
 #: How much older than `since_us` a record is before which none is looked for: clocks are set.
 _SLACK_US: Final = 3600 * 10**6
-
-KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Record))
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

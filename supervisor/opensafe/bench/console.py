@@ -22,7 +22,8 @@ import msgspec
 
 from opensafe.client import Client
 from opensafe.errors import HostUnsuitable, Unavailable
-from opensafe.model.records import DecisionRecord, Record
+from opensafe.model import records
+from opensafe.model.records import DecisionRecord
 from opensafe.proof.private import PrivateDaemon
 
 from .timing import Times
@@ -162,7 +163,7 @@ class _Observer:
             async for record in client.tail_audit(1, follow=True):  # the one before: nothing is missed behind it
                 now = time.time_ns()
                 self._here.set()
-                found = msgspec.json.decode(record.line, type=Record)
+                found = records.decode(record.line)
                 if isinstance(found, DecisionRecord):
                     self.records[record.index] = (found.time_us * 1000, now)
                     async with self._news:

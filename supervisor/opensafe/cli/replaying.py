@@ -171,7 +171,7 @@ def _in_state(state: pathlib.Path) -> Iterator[tuple[int, "Record"]]:
 def _in_file(path: pathlib.Path) -> Iterator[tuple[int, "Record"]]:
     import msgspec
 
-    from opensafe.model.records import Record
+    from opensafe.model.records import decode
 
     class Place(msgspec.Struct):
         index: int
@@ -180,7 +180,7 @@ def _in_file(path: pathlib.Path) -> Iterator[tuple[int, "Record"]]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    yield msgspec.json.decode(line, type=Place).index, msgspec.json.decode(line, type=Record)
+                    yield msgspec.json.decode(line, type=Place).index, decode(line)
                 except (msgspec.DecodeError, RecursionError) as error:
                     raise InvalidArgument(f"line {number} is no record: {error}", value=path) from error
     except OSError as error:

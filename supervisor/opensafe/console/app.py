@@ -1,7 +1,7 @@
 """The application put together: who is asked for a sign-in, which screens there are, and what becomes of errors."""
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 from urllib.parse import parse_qsl
 
@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from opensafe.errors import OpenSafeError
+from opensafe.model.canonical import MAX_SAFE_INTEGER
 from opensafe.model.checkpoint import VerifierKey
 
 from . import guard, stream, words
@@ -95,10 +96,13 @@ async def fields_of(request: Request) -> dict[str, str]:
         raise HTTPException(400, "a form has at most 64 fields") from None
 
 
+def number(text: str) -> int:
+    """A number out of a URL, at most what canonical JSON has; 0 where it is none."""
+    return min(int(text), MAX_SAFE_INTEGER) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
+
+
 def confirm(request: Request, token: str) -> None:
     """Raises HTTPException unless the token is the one of this person's pages."""
-    import hmac
-
     if not hmac.compare_digest(token.encode(), person(request).csrf.encode()):
         raise HTTPException(403, "this form is not from a page of this session; load the page again")
 
@@ -109,10 +113,9 @@ def signed_in(handler: Handler) -> Handler:
     async def handle(request: Request) -> Response:
         console, streams = of(request), request.url.path.endswith("/events")
         if console.header:
-            request.state.person = _vouched(request)
-            answer = await handler(request)
-            return console.streams.bounded(person(request).id, answer) if streams else answer
-        found = console.doors.find(request.cookies.get(COOKIE, ""), by_person=not streams)
+            found: Person | None = _vouched(request)
+        else:
+            found = console.doors.find(request.cookies.get(COOKIE, ""), by_person=not streams)
         if found is None and streams:
             return Response(stream.event("ended", "", 0), media_type="text/event-stream")
         if found is None:
@@ -150,7 +153,6 @@ def build(console: Console, names: frozenset[str], routes: list[Route], assets: 
             HTTPException: _refused,
             OpenSafeError: _failed,
         },
-        lifespan=_nothing,
     )
     app.router.redirect_slashes = False
     app.state.console = console
@@ -176,11 +178,10 @@ def _client(scope: Scope) -> str:
     """A session has a rate of its own; those without one share that of their address."""
     request = Request(scope)
     cookie, peer = request.cookies.get(COOKIE), scope.get("client")
-    header = scope["app"].state.console.header if "app" in scope else ""
-    if header and (user := request.headers.get(header)):
+    console = cast("Console", scope["app"].state.console)
+    if (header := console.header) and (user := request.headers.get(header)):
         return f"user {user}"
-    known = cookie and scope["app"].state.console.doors.live(cookie) if "app" in scope else False
-    return f"session {hash(cookie)}" if known else f"peer {peer[0] if peer else 'unix'}"
+    return f"session {hash(cookie)}" if cookie and console.doors.live(cookie) else f"peer {peer[0] if peer else 'unix'}"
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -194,8 +195,3 @@ async def _failed(request: Request, error: Exception) -> Response:
     wrong = cast("OpenSafeError", error)
     status = {"NOT_PERMITTED": 403, "NOT_FOUND": 404, "UNAVAILABLE": 503}.get(wrong.reason, 400)
     return of(request).pages.answer(request, "refused.html", status=status, why=str(wrong), remedy="")
-
-
-@contextlib.asynccontextmanager
-async def _nothing(_: Starlette) -> AsyncIterator[None]:
-    yield

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from opensafe.model.decision import Action, RuleHit
+from opensafe.model.decision import GRAVITY, Action, RuleHit
 from opensafe.model.outcome import Outcome
-from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, ReviewRecord, SandboxRecord, SessionRecord
+from opensafe.model.records import DecisionRecord, OutcomeRecord, Record, ReviewRecord, SessionRecord
 
 from .coverage import Fired
 
@@ -22,12 +22,8 @@ _PIECE_US: Final = WINDOW_S * 10**6 // PIECES
 RULES_MAX: Final = 256
 SESSIONS_MAX: Final = 200
 CALLS_MAX: Final = 200
-VIOLATIONS_MAX: Final = 50
-SANDBOXES_MAX: Final = 1000
 #: Characters of a target, of a reason: what is longer stands in the record itself.
 _TEXT_MAX: Final = 400
-
-_GRAVITY: Final = ("info", "low", "medium", "high", "critical")
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -52,7 +48,7 @@ class Call(msgspec.Struct, kw_only=True):
     @property
     def severity(self) -> str:
         """The gravest of the rules that decided."""
-        return max((hit.severity for hit in self.rules), key=_GRAVITY.index, default=_GRAVITY[0])
+        return max((hit.severity for hit in self.rules), key=GRAVITY.index, default=GRAVITY[0])
 
 
 class Session(msgspec.Struct, kw_only=True):
@@ -86,8 +82,7 @@ class Board:
         self.fired = Fired()
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         self.calls: deque[Call] = deque(maxlen=CALLS_MAX)
-        self.violations: deque[Call] = deque(maxlen=VIOLATIONS_MAX)
-        self.sandboxes: OrderedDict[str, str] = OrderedDict()
+        self.violation: Call | None = None
         self._rules: OrderedDict[str, tuple[str, dict[int, int]]] = OrderedDict()
         self._runs: dict[int, int] = {}
 
@@ -104,8 +99,6 @@ class Board:
                 self._ended(record)
             case SessionRecord():
                 self._session(record)
-            case SandboxRecord():
-                self._sandbox(record)
             case ReviewRecord():
                 self._session_of(record.session_id).last_us = record.time_us
             case _:  # shown by the screens that ask for it
@@ -145,7 +138,7 @@ class Board:
         if record.input.approval is None:  # an approved call is the parked one, judged again
             session.counts[decision.action] = session.counts.get(decision.action, 0) + 1
         if decision.action is Action.BLOCK:
-            self.violations.append(call)
+            self.violation = call
 
     def _count(self, time_us: int, hits: Iterable[RuleHit]) -> None:
         piece = time_us // _PIECE_US
@@ -178,14 +171,6 @@ class Board:
             session.closed = True
         else:
             session.agent, session.trace_id, session.began_us = record.agent, record.trace_id, record.time_us
-
-    def _sandbox(self, record: SandboxRecord) -> None:
-        if record.state in ("deleted", "lost"):
-            self.sandboxes.pop(record.sandbox_id, None)
-        else:
-            self.sandboxes[record.sandbox_id] = record.state
-            while len(self.sandboxes) > SANDBOXES_MAX:
-                self.sandboxes.popitem(last=False)
 
     def _session_of(self, name: str) -> Session:
         """Known or new; the one that was longest without anything new makes room."""

@@ -17,7 +17,7 @@ import msgspec
 
 from opensafe.client import Client, DaemonStatus, Review
 from opensafe.errors import InvalidArgument, OpenSafeError
-from opensafe.model.records import Record
+from opensafe.model.records import decode
 
 from .board import Board
 from .roles import REVIEWER, may
@@ -41,7 +41,7 @@ class Feed:
     principals that are told.
     reviews: those that wait, as they came, for a reviewer; None for whoever is none. heard: the latest of every review
     that was told of, of their own calls for others; a list leaves out large arguments.
-    unread: records that were none this console knows. over: the console stops.
+    over: the console stops.
     """
 
     def __init__(self, principal: str, socket: pathlib.Path) -> None:
@@ -54,7 +54,6 @@ class Feed:
         self.heard: OrderedDict[str, Review] = OrderedDict()
         self._faults: dict[str, str] = {}
         self._another_log = False
-        self.unread = 0
         self.changed = 0
         self.over = False
         self._news = asyncio.Condition()
@@ -103,14 +102,13 @@ class Feed:
         if self._another_log:  # what is shown is of one that is gone
             start, self.board, self._another_log = 0, Board(), False
             self.traces.forget()
-        records = self.client.tail_audit(0 if start else _BACK, follow=True, from_index=start or None)
-        async for record in records:
+        told = self.client.tail_audit(0 if start else _BACK, follow=True, from_index=start or None)
+        async for record in told:
             try:
-                known = msgspec.json.decode(record.line, type=Record)
+                known = decode(record.line)
                 self.board.take(record.index, known)
                 self.traces.take(record.index, known)
-            except (msgspec.DecodeError, RecursionError):  # of a newer daemon: not shown, but told
-                self.unread += 1
+            except (msgspec.DecodeError, RecursionError):  # of a newer daemon: not shown
                 self.board.next = max(self.board.next, record.index + 1)
             await self.tell()
 

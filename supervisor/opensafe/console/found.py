@@ -3,6 +3,7 @@
 import msgspec
 
 from opensafe.client import AuditRecord
+from opensafe.model import records
 from opensafe.model.decision import Action
 from opensafe.model.records import (
     BanRecord,
@@ -23,9 +24,6 @@ from opensafe.model.records import (
 
 from .board import target
 
-#: Kinds of records, as they stand in the log.
-KINDS = ("decision", "outcome", "connection", "refusal", "review", "ban", "session", "sandbox", "bundle", "candidate",
-         "shadow", "usage", "daemon", "torn")  # fmt: skip
 _RULES_MAX = 5
 
 
@@ -45,7 +43,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def found(record: AuditRecord) -> Found:
     """A record that this console does not know keeps its index and nothing else."""
     try:
-        one = msgspec.json.decode(record.line, type=Record)
+        one = records.decode(record.line)
     except (msgspec.DecodeError, RecursionError):
         return Found(index=record.index, time_us=0, kind="?", what="")
     action: Action | None = None

@@ -48,6 +48,7 @@ class Pages:
             loader=jinja2.FileSystemLoader(_TEMPLATES),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
+            auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
         )

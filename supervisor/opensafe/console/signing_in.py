@@ -71,7 +71,7 @@ class Doorkeeper:
     def accept(self, token: str) -> tuple[str, Person] | None:
         """Use a link up: the cookie's value and who has it; None where there is no such link any more."""
         principal, ends = self._links.pop(_known(token), ("", 0.0))
-        return self._begin(principal, principal) if principal and self._clock() < ends else None
+        return self._begin(principal) if principal and self._clock() < ends else None
 
     def vouched(self, user: str) -> Person | None:
         """A proxy's user: as the principal of its mapping, else of its own name. Nothing is kept of it."""
@@ -109,13 +109,13 @@ class Doorkeeper:
         """Sign out."""
         self._people.pop(_known(cookie), None)
 
-    def _begin(self, principal: str, name: str) -> tuple[str, Person]:
+    def _begin(self, principal: str) -> tuple[str, Person]:
         cookie = secrets.token_urlsafe(32)
         now = self._clock()
         person = Person(
             id=_known(cookie)[:16],
             principal=principal,
-            name=name,
+            name=principal,
             csrf=secrets.token_urlsafe(32),
             ends=now + self._life_s,
         )

@@ -12,6 +12,7 @@ import msgspec
 
 from opensafe.client import AuditRecord, Client
 from opensafe.errors import InvalidArgument, NotFound
+from opensafe.model import records
 from opensafe.model.records import DecisionRecord, Record, RefusalRecord, SessionRecord
 
 from .trace import CALLS_MAX, Trace
@@ -108,7 +109,7 @@ class Traces:
                 raise _unknown(session_id) from None
             for one in page.records:
                 with contextlib.suppress(msgspec.DecodeError, RecursionError):  # of a newer daemon; the feed tells
-                    found.append((one.index, msgspec.json.decode(one.line, type=Record)))
+                    found.append((one.index, records.decode(one.line)))
             before = page.next_before
             if found and isinstance(found[-1][1], SessionRecord) and found[-1][1].state != "closed":
                 before = 0  # its first record

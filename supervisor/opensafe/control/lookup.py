@@ -19,6 +19,7 @@ from opensafe.audit.log import AuditLog
 from opensafe.audit.past import Entry, ahead
 from opensafe.errors import InvalidArgument, NotFound
 from opensafe.model.calls import Principal
+from opensafe.model.records import KINDS
 from opensafe.state.store import Store
 
 AUDITOR: Final = "auditor"
@@ -143,10 +144,8 @@ class Lookup:
 
 
 def _check(query: search.Query, before: int, page: int) -> None:
-    if unknown := sorted(query.kinds - search.KINDS):
-        raise InvalidArgument(
-            "there is no such kind of record", value=unknown[0], limit=", ".join(sorted(search.KINDS))
-        )
+    if unknown := sorted(query.kinds.difference(KINDS)):
+        raise InvalidArgument("there is no such kind of record", value=unknown[0], limit=", ".join(sorted(KINDS)))
     if len(query.text) > search.TEXT_MAX:
         raise InvalidArgument("text is too long", value=len(query.text), limit=f"{search.TEXT_MAX} characters")
     if not 0 <= page <= PAGE_MAX:

@@ -1,6 +1,7 @@
 """A verdict: action, the rules that fired, and the capabilities granted to the run it allows."""
 
 import enum
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,10 @@ class Severity(enum.StrEnum):
     MEDIUM = "medium"
     HIGH = "high"
     CRITICAL = "critical"
+
+
+#: Mildest first, as they are declared.
+GRAVITY: Final = tuple(Severity)
 
 
 class RuleHit(msgspec.Struct, frozen=True, kw_only=True):

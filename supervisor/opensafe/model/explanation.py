@@ -1,15 +1,13 @@
 """Why policy said what it said: the verdict with its rules' sources, and the question it was given."""
 
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
-from .decision import Decision, RuleHit, Severity
+from .decision import GRAVITY, Decision, RuleHit, Severity
 from .policy_input import PolicyInput
 
-#: Mildest first, as they are declared.
-_GRAVITY: Final = tuple(Severity)
 _Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
@@ -48,7 +46,7 @@ class RuleNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def by_rule(notes: Iterable[RuleNote]) -> dict[str, list[RuleNote]]:
     """The parts of each rule, the gravest first, by id in order."""
     found: dict[str, list[RuleNote]] = {}
-    for note in sorted(notes, key=lambda note: (note.id, -_GRAVITY.index(note.severity), note.file, note.line)):
+    for note in sorted(notes, key=lambda note: (note.id, -GRAVITY.index(note.severity), note.file, note.line)):
         found.setdefault(note.id, []).append(note)
     return found
 

@@ -5,6 +5,8 @@ follow OPA's decision log where it has one (`decision_id`, `bundles`, `path`, `i
 `trace_id`, `span_id`). A record is built here, appended, and folded into state; nothing else defines its form.
 """
 
+from typing import Final, get_args
+
 import msgspec
 
 from .connection import used
@@ -263,3 +265,8 @@ Record = (
     | ConnectionRecord
     | TornRecord
 )
+
+#: Of a line of the log. Raises msgspec.DecodeError, RecursionError.
+decode: Final = msgspec.json.Decoder(Record).decode
+#: The kinds, as they stand in the log.
+KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_args(Record))

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from opensafe.console import board as boards
-from opensafe.console.board import CALLS_MAX, PIECES, RULES_MAX, SESSIONS_MAX, VIOLATIONS_MAX, WINDOW_S, Board, target
+from opensafe.console.board import CALLS_MAX, PIECES, RULES_MAX, SESSIONS_MAX, WINDOW_S, Board, target
 from opensafe.model.decision import Action, Decision, Grant, RuleHit, Severity
 from opensafe.model.outcome import Outcome, OutcomeKind
 from opensafe.model.policy_input import ApprovalInput, RuntimeInput
-from opensafe.model.records import OutcomeRecord, SandboxRecord, SessionRecord
+from opensafe.model.records import OutcomeRecord, SessionRecord
 from tests.harness.records import TIME_US, decision
 
 PIECE_US = WINDOW_S * 10**6 // PIECES
@@ -82,7 +82,9 @@ def test_an_approved_call_is_the_parked_one_and_counts_once():
 
 def test_a_block_is_a_violation_and_a_review_is_none():
     board = fold(decision(action=Action.REVIEW), blocked(hit("a"), hit("b", Severity.CRITICAL)), decision())
-    assert [call.severity for call in board.violations] == ["critical"]
+    assert board.violation is not None
+    assert board.violation.severity == "critical"
+    assert board.violation.index == 1
 
 
 def test_what_the_monitor_stopped_is_one_and_the_outcome_stays_with_the_call():
@@ -133,14 +135,6 @@ def test_active_sessions_are_those_where_something_happened_last():
     assert [session.id for session in board.active(5)] == ["two", "one"]
 
 
-def test_sandboxes_come_and_go():
-    def sandbox(name, state):
-        return SandboxRecord(time_us=1, sandbox_id=name, session_id="ses-1", principal="agent", state=state)
-
-    board = fold(sandbox("a", "running"), sandbox("b", "running"), sandbox("a", "paused"), sandbox("b", "deleted"))
-    assert dict(board.sandboxes) == {"a": "paused"}
-
-
 def test_nothing_grows_without_bound():
     board = Board()
     for number in range(3 * SESSIONS_MAX):
@@ -149,10 +143,10 @@ def test_nothing_grows_without_bound():
     for number in range(3 * CALLS_MAX):
         board.take(10_000 + number, decision(session_id="busy", time_us=TIME_US))
     assert len(board.sessions) == SESSIONS_MAX
-    assert len(board.violations) == VIOLATIONS_MAX
     assert len(board.sessions["busy"].calls) == len(board.calls) == CALLS_MAX
     assert len(board.rules(TIME_US + 3 * SESSIONS_MAX * 10**6)) <= RULES_MAX
-    assert board.violations[-1].session_id == f"ses-{3 * SESSIONS_MAX - 1}"
+    assert board.violation is not None
+    assert board.violation.session_id == f"ses-{3 * SESSIONS_MAX - 1}"
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ from starlette.routing import Route
 
 from opensafe.client import AuditRecord, Client
 from opensafe.console import inclusion
-from opensafe.console.app import feed, form, of, signed_in
-from opensafe.console.found import KINDS, found
+from opensafe.console.app import feed, form, number, of, signed_in
+from opensafe.console.found import found
 from opensafe.console.page import pretty
 from opensafe.console.reports import stamp
 from opensafe.console.roles import AUDITOR, may
 from opensafe.errors import AuditError, Conflict, InvalidArgument, NotFound, OpenSafeError
 from opensafe.model.decision import Action
+from opensafe.model.records import KINDS
 
 PAGE: Final = 50
 #: Findings of a verification that are shown.
@@ -44,7 +45,7 @@ def routes() -> list[Route]:
 async def search(request: Request) -> Response:
     """The form, and a page of what matches. Raises InvalidArgument, Unavailable."""
     client, asked = feed(request).client, {name: request.query_params.get(name, "").strip() for name in _FIELDS}
-    before = _number(request.query_params.get("before", ""))
+    before = number(request.query_params.get("before", ""))
     page = await client.search_audit(
         session_id=asked["session"],
         call_id=asked["call"],
@@ -147,10 +148,6 @@ def _index(request: Request) -> int:
     if index >= _INDEX_MAX:
         raise NotFound("no record has such an index", value=index)
     return index
-
-
-def _number(text: str) -> int:
-    return min(int(text), _INDEX_MAX) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _moment(text: str) -> int:

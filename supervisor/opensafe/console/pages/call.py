@@ -10,6 +10,7 @@ from starlette.routing import Route
 from opensafe.console.app import feed, of, signed_in
 from opensafe.console.page import pretty
 from opensafe.errors import NotFound
+from opensafe.model import records
 from opensafe.model.explanation import Explanation
 from opensafe.model.records import DecisionRecord, Record
 
@@ -38,7 +39,7 @@ async def show(request: Request) -> Response:
         "explained": None,
     }
     try:
-        record: Record | None = msgspec.json.decode(found.line, type=Record)
+        record: Record | None = records.decode(found.line)
     except (msgspec.DecodeError, RecursionError):  # of a newer daemon
         record = None
     if isinstance(record, DecisionRecord):

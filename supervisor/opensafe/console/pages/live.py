@@ -56,7 +56,7 @@ def _values(source: Feed, wanted: str) -> dict[str, Any]:
     return {
         "feed": source,
         "board": board,
-        "violation": board.violations[-1] if board.violations else None,
+        "violation": board.violation,
         "rules": board.rules(now_us)[:_RULES_SHOWN],
         "runs": board.runs_per_s(now_us),
         "wanted": wanted,

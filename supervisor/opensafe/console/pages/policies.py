@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from opensafe.console.app import confirm, feed, form, lasts, of, person, signed_in
+from opensafe.console.app import confirm, feed, form, lasts, number, of, person, signed_in
 from opensafe.console.candidates import DECISIONS_MAX, LISTED
 from opensafe.console.children import while_there
 from opensafe.console.overview import Overview
@@ -136,8 +136,7 @@ async def forget(request: Request) -> Response:
 
 
 def _overview(request: Request) -> Overview:
-    before = request.query_params.get("before", "")
-    return Overview(feed(request), int(before[:15]) if before.isascii() and before.isdecimal() else 0)
+    return Overview(feed(request), number(request.query_params.get("before", "")))
 
 
 def _values(request: Request, overview: Overview) -> dict[str, Any]:

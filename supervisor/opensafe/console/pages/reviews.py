@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from opensafe.client import Review, Verdict
-from opensafe.console.app import feed, form, lasts, of, person, signed_in
+from opensafe.console.app import feed, form, lasts, number, of, person, signed_in
 from opensafe.console.board import about
 from opensafe.console.feed import Feed
 from opensafe.console.notices import Notice
@@ -172,10 +172,7 @@ def _about(review: Review) -> str | None:
 
 async def _everything(request: Request, source: Feed) -> Response:
     """The last page of what there ever was comes last."""
-    try:
-        page = max(1, int(request.query_params.get("page", "1")))
-    except ValueError:
-        page = 1
+    page = max(1, number(request.query_params.get("page", "")))
     found = sorted(await source.client.list_reviews(all=True), key=lambda one: -one.created_unix_ns)
     begin = (page - 1) * SHOWN
     return of(request).pages.answer(

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from opensafe.console.app import feed, lasts, of, signed_in
+from opensafe.console.app import feed, lasts, number, of, signed_in
 from opensafe.console.feed import Feed
 from opensafe.console.page import Pages, size
 from opensafe.console.stream import events
@@ -54,7 +54,7 @@ async def follow_all(request: Request) -> Response:
 
 async def show(request: Request) -> Response:
     """One session. before: only steps before that index. Raises NotFound, Unavailable."""
-    before = _index(request.query_params.get("before", ""))
+    before = number(request.query_params.get("before", ""))
     traces, name = feed(request).traces, request.path_params["id"]
     trace = await (traces.before(name, before) if before else traces.of(name))
     values = _values(feed(request), trace, before)
@@ -95,7 +95,7 @@ def _listed(source: Feed, query: Mapping[str, str]) -> dict[str, Any]:
     known = [one for one in reversed(source.board.sessions.values()) if one.id]
     found = [one for one in known if agent in ("", one.agent) and principal in ("", one.principal)]
     last = max(0, len(found) - 1) // SESSIONS_SHOWN + 1
-    page = min(_index(query.get("page", "")) or 1, last)
+    page = min(number(query.get("page", "")) or 1, last)
     return {
         "sessions": found[(page - 1) * SESSIONS_SHOWN : page * SESSIONS_SHOWN],
         "found": len(found),
@@ -150,8 +150,3 @@ def _amount(name: str, number: int) -> str:
     if name.endswith("_bytes"):
         return size(number)
     return f"{number / 10**6:.4f}" if name == "cost_microusd" else str(number)
-
-
-def _index(text: str) -> int:
-    """A number out of a URL; 0 where it is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
