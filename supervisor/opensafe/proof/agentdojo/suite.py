@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from opensafe.client import Client
+from opensafe.proof.around import running
 from opensafe.proof.private import PrivateDaemon
 
 from . import site
@@ -52,16 +53,12 @@ async def run(plan: Plan, done: Callable[[str], None] = lambda _: None) -> dict[
     with tempfile.TemporaryDirectory(prefix="opensafe-agentdojo-") as made:
         signed = await asyncio.to_thread(site.bundle, pathlib.Path(made), table)
         daemon = PrivateDaemon("agentdojo", _ROLES, bundle=signed.place, key=signed.public)
-        await asyncio.to_thread(daemon.__enter__)
-        try:
-            async with AsyncExitStack() as stack:
-                agent, reviewer = [
-                    await stack.enter_async_context(Client.connect(daemon.socket_of(name))) for name in _ROLES
-                ]
-                ways = _ways(table, agent, reviewer)
-                return {way: await _all(plan, opening, done) for way, opening in ways.items()}
-        finally:
-            await asyncio.to_thread(daemon.__exit__, None, None, None)
+        async with running(daemon), AsyncExitStack() as stack:
+            agent, reviewer = [
+                await stack.enter_async_context(Client.connect(daemon.socket_of(name))) for name in _ROLES
+            ]
+            ways = _ways(table, agent, reviewer)
+            return {way: await _all(plan, opening, done) for way, opening in ways.items()}
 
 
 def _ways(table: Mapping[str, site.Entry], agent: Client, reviewer: Client) -> dict[Way, Opening]:

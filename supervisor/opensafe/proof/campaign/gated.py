@@ -12,7 +12,6 @@ import itertools
 import pathlib
 import secrets
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -25,6 +24,7 @@ from opensafe.client import CallResult, Client
 from opensafe.errors import Denied, OpenSafeError, RequestError, SandboxError, Unavailable
 from opensafe.model.decision import Action
 from opensafe.model.outcome import NEVER_EXECUTED
+from opensafe.proof.around import running
 from opensafe.proof.escape.bundles import patient
 from opensafe.proof.private import DaemonFailedError, PrivateDaemon
 from opensafe.warden.sandbox.layout import Layout
@@ -268,22 +268,14 @@ def _plenty(settings: dict[str, Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _running(daemon: PrivateDaemon) -> AsyncIterator[None]:
-    """It is ready, and nothing is left of it afterwards; one that starts while this is cancelled is stopped too."""
-    starting = asyncio.ensure_future(asyncio.to_thread(daemon.__enter__))
+    """It is ready, and nothing is left of it afterwards. Raises DaemonFailedError where one that lived can't end."""
+    lived = True
     try:
-        await asyncio.shield(starting)
-        yield
-    finally:
-        await asyncio.wait((starting,))
-        if starting.exception() is None:
-            await asyncio.to_thread(_end, daemon, sys.exception())
-
-
-def _end(daemon: PrivateDaemon, error: BaseException | None) -> None:
-    """Stop and remove it. Raises DaemonFailedError where one that lived can't; of one that died an oracle tells."""
-    lived = daemon.process is not None and daemon.process.poll() is None
-    try:
-        daemon.__exit__(type(error) if error else None, error, None)
-    except DaemonFailedError:
+        async with running(daemon):
+            try:
+                yield
+            finally:
+                lived = daemon.process is not None and daemon.process.poll() is None
+    except DaemonFailedError:  # of one that died an oracle tells
         if lived:
             raise

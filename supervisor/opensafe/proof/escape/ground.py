@@ -20,6 +20,7 @@ from opensafe.errors import DriverError, OpenSafeError
 from opensafe.model.decision import Action
 from opensafe.model.outcome import OutcomeKind
 from opensafe.proof import private
+from opensafe.proof.around import around
 from opensafe.proof.planting import plant
 from opensafe.proof.signed import SignedBundles
 
@@ -124,12 +125,8 @@ async def daemon(
 @contextlib.asynccontextmanager
 async def begun(of: private.PrivateDaemon, *, begin: bool = True) -> AsyncIterator[None]:
     """A daemon that is started, and stopped however this ends."""
-    try:
-        if begin:
-            await asyncio.to_thread(of.start)
+    async with around(of.start if begin else lambda: None, lambda: _settle(of), always=True):
         yield
-    finally:
-        await asyncio.to_thread(_settle, of)
 
 
 def _settle(of: private.PrivateDaemon) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from opensafe.proof.around import running
 from opensafe.proof.private import PrivateDaemon
 
 from . import site
@@ -82,10 +83,7 @@ async def _on(parts: list[Part], done: Callable[[str], None], *, opened: bool) -
                 done(part.idea)
                 return ended
 
-        await asyncio.to_thread(daemon.__enter__)
-        try:
+        async with running(daemon):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one(name, part)) for name, part in zip(names, parts, strict=True)]
             return [task.result() for task in tasks]
-        finally:
-            await asyncio.to_thread(daemon.__exit__, None, None, None)
