@@ -1,13 +1,12 @@
 """The audit log as it is written, and as it can be searched."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from opensafe._proto.v1 import audit_pb2, audit_pb2_grpc, common_pb2
+from opensafe._proto.v1 import audit_pb2, audit_pb2_grpc
 from opensafe.audit.scope import Scope
 from opensafe.audit.search import Query
 from opensafe.control.audits import Audits
@@ -15,14 +14,9 @@ from opensafe.control.lookup import Lookup, Shown
 from opensafe.control.proofs import Proofs
 from opensafe.errors import InvalidArgument
 from opensafe.model.calls import Principal
-from opensafe.model.decision import Action
 
-_ACTIONS: Final = {
-    common_pb2.ACTION_UNSPECIFIED: "",
-    common_pb2.ACTION_ALLOW: Action.ALLOW.value,
-    common_pb2.ACTION_REVIEW: Action.REVIEW.value,
-    common_pb2.ACTION_BLOCK: Action.BLOCK.value,
-}
+from . import convert
+from .handlers import gone
 
 
 class AuditService(audit_pb2_grpc.AuditServiceServicer):
@@ -55,13 +49,11 @@ class AuditService(audit_pb2_grpc.AuditServiceServicer):
         context: Any,  # noqa: ANN401, ARG002 - the form of a handler
     ) -> audit_pb2.SearchResponse:
         """A page of what matches."""
-        if request.action not in _ACTIONS:
-            raise InvalidArgument("there is no such action", value=request.action)
         query = Query(
             session_id=request.session_id,
             call_id=request.call_id,
             kinds=frozenset(request.kinds),
-            action=_ACTIONS[request.action],
+            action=convert.action_asked(request.action) or "",
             rule=request.rule,
             text=request.text,
             since_us=request.since_us,
@@ -78,7 +70,7 @@ class AuditService(audit_pb2_grpc.AuditServiceServicer):
         context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> audit_pb2.ProveResponse:
         """That a record stands in the signed log."""
-        proof = await self._proofs.prove(self._principal, request.index, _gone(context))
+        proof = await self._proofs.prove(self._principal, request.index, gone(context))
         return audit_pb2.ProveResponse(proof_json=proof)
 
     async def Verify(  # noqa: N802 - the name of the RPC
@@ -87,7 +79,7 @@ class AuditService(audit_pb2_grpc.AuditServiceServicer):
         context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> audit_pb2.VerifyResponse:
         """Log and ledger, verified."""
-        verified = await self._audits.verify(self._principal, _gone(context))
+        verified = await self._audits.verify(self._principal, gone(context))
         told = msgspec.structs.asdict(verified.report)
         findings = [audit_pb2.AuditFinding(**msgspec.structs.asdict(one)) for one in told.pop("findings")]
         return audit_pb2.VerifyResponse(findings=findings, findings_total=verified.findings, **told)
@@ -102,13 +94,6 @@ class AuditService(audit_pb2_grpc.AuditServiceServicer):
         async with aclosing(self._audits.export(self._principal, scope)) as pieces:
             async for content in pieces:
                 yield audit_pb2.ExportResponse(content=content)
-
-
-def _gone(context: Any) -> asyncio.Event:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
-    """Set when nobody waits for the answer any more."""
-    gone = asyncio.Event()
-    context.add_done_callback(lambda _: gone.set())
-    return gone
 
 
 def _message(one: Shown) -> audit_pb2.TailResponse:

@@ -21,6 +21,7 @@ _ACTIONS: Final = {
     Action.REVIEW: common_pb2.ACTION_REVIEW,
     Action.BLOCK: common_pb2.ACTION_BLOCK,
 }
+_ACTIONS_BACK: Final = {value: action for action, value in _ACTIONS.items()}
 _KINDS: Final = {kind: common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}") for kind in OutcomeKind}
 _KINDS_BACK: Final = {value: kind for kind, value in _KINDS.items()}
 
@@ -38,6 +39,13 @@ def checked(what: str, asked: Mapping[str, object], kind: type[_Kind], *, remedy
 def action(value: Action) -> "common_pb2.Action.ValueType":
     """A word of a verdict."""
     return _ACTIONS[value]
+
+
+def action_asked(value: common_pb2.Action.ValueType) -> Action | None:
+    """The action that a request names; None where it names none. Raises InvalidArgument."""
+    if value not in (common_pb2.ACTION_UNSPECIFIED, *_ACTIONS_BACK):
+        raise InvalidArgument("there is no such action", value=value)
+    return _ACTIONS_BACK.get(value)
 
 
 def rule(hit: RuleHit) -> common_pb2.Rule:

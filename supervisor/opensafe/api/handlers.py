@@ -33,6 +33,13 @@ _OK: Final = "OK"
 _CANCELLED: Final = "CANCELLED"
 
 
+def gone(context: Any) -> asyncio.Event:  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
+    """Set when nobody waits for the answer any more."""
+    event = asyncio.Event()
+    context.add_done_callback(lambda _: event.set())
+    return event
+
+
 class Handlers(grpc.GenericRpcHandler):
     """One server's methods. Turns what they raise into a status, and lets no client stop a unary one half way.
 

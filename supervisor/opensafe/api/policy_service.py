@@ -1,6 +1,5 @@
 """Verdicts without runs, permits for runs elsewhere, explanations, shadow, and the daemon's state."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from opensafe.warden.client import WardenClient
 
 from . import convert, policy_messages
 from .exec_service import trace_carrier
+from .handlers import gone
 
 
 class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
@@ -71,10 +71,6 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
         context: Any,  # noqa: ANN401 - grpc.aio.ServicerContext, untyped
     ) -> policy_pb2.BeginResponse:
         """A verdict and, where it is allow, a permit."""
-        gone = None
-        if request.wait_for_review:
-            gone = asyncio.Event()
-            context.add_done_callback(lambda _: gone.set())
         begun = await self._permits.begin(
             self._principal,
             Request(
@@ -86,7 +82,7 @@ class PolicyService(policy_pb2_grpc.PolicyServiceServicer):
                 pinned_digest=request.pinned_digest,
                 carrier=trace_carrier(context),
             ),
-            gone,
+            gone(context) if request.wait_for_review else None,
         )
         return policy_pb2.BeginResponse(
             decision=convert.decision(begun.verdict),

@@ -3,21 +3,14 @@
 from __future__ import annotations  # ValueType exists for the type checker only
 
 from collections.abc import AsyncIterator, Collection
-from typing import Final
 
-from opensafe._proto.v1 import audit_pb2, common_pb2
+from opensafe._proto.v1 import audit_pb2
 from opensafe.model.decision import Action
 
+from . import _wire
 from ._connection import Connection
 from ._failures import stream
 from ._types import AuditFinding, AuditPage, AuditRecord, AuditReport
-
-_ACTIONS: Final = {
-    None: common_pb2.ACTION_UNSPECIFIED,
-    Action.ALLOW: common_pb2.ACTION_ALLOW,
-    Action.REVIEW: common_pb2.ACTION_REVIEW,
-    Action.BLOCK: common_pb2.ACTION_BLOCK,
-}
 
 
 class AuditMethods(Connection):
@@ -70,7 +63,7 @@ class AuditMethods(Connection):
                     call_id=call_id,
                     principal=principal,
                     kinds=kinds,
-                    action=_ACTIONS[action],
+                    action=_wire.action_number(action),
                     rule=rule,
                     text=text,
                     since_us=since_us,

@@ -30,6 +30,7 @@ _ACTIONS: Final = {
     common_pb2.ACTION_REVIEW: Action.REVIEW,
     common_pb2.ACTION_BLOCK: Action.BLOCK,
 }
+_ACTION_NUMBERS: Final = {action: number for number, action in _ACTIONS.items()}
 _KINDS: Final = {common_pb2.OutcomeKind.Value(f"OUTCOME_KIND_{kind.name}"): kind for kind in OutcomeKind}
 _KIND_NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
 
@@ -41,6 +42,11 @@ def strange(what: str, value: object) -> NoReturn:
         value=value,
         remedy="Client and daemon must be of the same version.",
     )
+
+
+def action_number(wanted: Action | None) -> common_pb2.Action.ValueType:
+    """As a request names it; None names none."""
+    return common_pb2.ACTION_UNSPECIFIED if wanted is None else _ACTION_NUMBERS[wanted]
 
 
 def action(number: common_pb2.Action.ValueType) -> Action:

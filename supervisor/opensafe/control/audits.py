@@ -12,11 +12,12 @@ import msgspec
 
 import opensafe
 from opensafe.audit.scope import Scope
-from opensafe.errors import AuditError, Conflict, InvalidArgument, NotPermitted, Unavailable
+from opensafe.errors import AuditError, Conflict, InvalidArgument, Unavailable
 from opensafe.model.calls import Principal
 
 from .auditor import Answer, Failed, Packed, Verified
 from .lookup import AUDITOR
+from .roles import require_role
 
 _PIECE: Final = 256 << 10
 #: Longest first line.
@@ -39,7 +40,7 @@ class Audits:
 
     async def verify(self, principal: Principal, gone: asyncio.Event) -> Verified:
         """As `opensafe audit verify`. gone: nobody waits for it any more. Raises NotPermitted, Conflict, AuditError."""
-        _require_auditor(principal)
+        require_role(principal, "verifying and exporting the log", (AUDITOR,))
         async with self._child("verify") as child:
             answering = asyncio.ensure_future(_answer(child, Verified))
             leaving = asyncio.ensure_future(gone.wait())
@@ -55,7 +56,7 @@ class Audits:
 
     async def export(self, principal: Principal, scope: Scope) -> AsyncGenerator[bytes, None]:
         """An evidence bundle in pieces. Raises NotPermitted, Conflict, InvalidArgument, AuditError."""
-        _require_auditor(principal)
+        require_role(principal, "verifying and exporting the log", (AUDITOR,))
         if scope.since_us < 0:
             raise InvalidArgument("a time is negative", value=scope.since_us)
         async with self._child("export", msgspec.json.encode(scope).decode()) as child:
@@ -107,13 +108,3 @@ async def _answer(child: Process, kind: type[_T]) -> _T:
 def _output(child: Process) -> asyncio.StreamReader:
     assert child.stdout is not None  # noqa: S101 - it was started with a pipe
     return child.stdout
-
-
-def _require_auditor(principal: Principal) -> None:
-    if AUDITOR not in principal.roles:
-        raise NotPermitted(
-            "verifying and exporting the log needs a role",
-            value=", ".join(principal.roles),
-            limit=AUDITOR,
-            remedy="Use the socket of a principal with that role.",
-        )

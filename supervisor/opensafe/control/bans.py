@@ -17,6 +17,8 @@ from opensafe.model.records import BanRecord
 from opensafe.state.rows import BanRow, SessionRow
 from opensafe.state.store import Store
 
+from .roles import require_role
+
 #: Either role may ban.
 BANNING: Final = frozenset({"operator", "reviewer"})
 _BANS_MAX: Final = 10_000
@@ -48,7 +50,7 @@ class Bans:
 
     def visible(self, principal: Principal) -> list[BanRow]:
         """Bans in force, oldest first. Raises NotPermitted."""
-        _require_role(principal)
+        require_role(principal, "banning", BANNING)
         return self._store.history.bans()
 
     async def ban(self, principal: Principal, subject: Subject, reason: str) -> None:
@@ -68,7 +70,7 @@ class Bans:
         await self._record(principal, subject, "lifted", "")
 
     def _check(self, principal: Principal, subject: Subject) -> None:
-        _require_role(principal)
+        require_role(principal, "banning", BANNING)
         if self._store.history.banned(principal.name, ""):
             raise NotPermitted("a banned principal decides on nothing", value=principal.name)
         if subject.principal == principal.name:
@@ -95,14 +97,4 @@ class Bans:
                 decided_by=principal.name,
                 reason=reason[:_REASON_MAX],
             )
-        )
-
-
-def _require_role(principal: Principal) -> None:
-    if not BANNING.intersection(principal.roles):
-        raise NotPermitted(
-            "banning needs a role",
-            value=", ".join(principal.roles),
-            limit=" or ".join(sorted(BANNING)),
-            remedy="Use the socket of a principal with that role.",
         )

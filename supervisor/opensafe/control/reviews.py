@@ -25,6 +25,7 @@ from opensafe.state.store import Store
 from opensafe.telemetry.spans import Waited
 
 from .expiry import next_due
+from .roles import require_role
 from .turns import Turns
 
 REVIEWER: Final = "reviewer"
@@ -169,13 +170,7 @@ class Reviews:
 
         Raises NotPermitted, NotFound, Conflict.
         """
-        if REVIEWER not in principal.roles:
-            raise NotPermitted(
-                "deciding on reviews needs a role",
-                value=", ".join(principal.roles),
-                limit=REVIEWER,
-                remedy="Use the socket of a principal with that role.",
-            )
+        require_role(principal, "deciding on reviews", (REVIEWER,))
         if self._store.history.banned(principal.name, ""):
             raise NotPermitted("a banned principal decides on nothing", value=principal.name)
         row = self.find(principal, review_id)
