@@ -16,8 +16,13 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if HERE in item.path.parents and pytest_asyncio.is_async_test(item):
+        if HERE not in item.path.parents:
+            continue
+        if pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+        if "daemon" in item.fixturenames:
+            item.add_marker(pytest.mark.root)
+            item.add_marker(pytest.mark.runsc)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

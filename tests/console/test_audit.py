@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from tests.harness.audit import signed
 from tests.harness.browser import axe, shot
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -27,14 +28,6 @@ async def done(agent, session, sandbox):
     await agent.run_call(session, sandbox, "bad", "Read", {"path": "/etc/shadow"})
     await agent.run_call(session, sandbox, "hostile", "Read", {"path": f"/workspace/{HOSTILE}"})
     return session
-
-
-async def signed(daemon):
-    """Until a checkpoint covers what is on record now."""
-    async with daemon.client() as client:
-        size = (await client.status()).audit_size
-        while (await client.status()).checkpoint_size < size:
-            pass
 
 
 def verified(*words):
@@ -85,13 +78,13 @@ async def test_pages_go_back_to_the_beginning(console, agent, session, sandbox):
     await expect(page.locator("#reach")).to_contain_text("Searched to the beginning of the log.")
 
 
-async def test_a_record_opens_in_place_with_a_proof_that_holds_elsewhere(console, daemon, done, tmp_path):
+async def test_a_record_opens_in_place_with_a_proof_that_holds_elsewhere(console, daemon, agent, done, tmp_path):
     page = await console.page(f"/audit?session={done}&action=block")
     await entry(page, "/etc/shadow").locator("summary").click()
     opened = entry(page, "/etc/shadow")
     await expect(opened.locator("pre")).to_contain_text('"tool": "Read"')
     assert len(await opened.locator("dd code").text_content()) == 64
-    await signed(daemon)
+    await signed(agent)
     await opened.get_by_role("link", name="Prove").click()
     await expect(opened.locator(".notice")).to_contain_text("stands in the log")
     await expect(opened.locator(".notice")).to_contain_text("given no key")
@@ -128,9 +121,9 @@ async def test_verify_now_says_what_was_verified(console, done):
     assert int(records) > 5
 
 
-async def test_evidence_is_a_download_that_verifies_elsewhere(console, daemon, done, tmp_path):
+async def test_evidence_is_a_download_that_verifies_elsewhere(console, daemon, agent, done, tmp_path):
     page = await console.page(f"/audit?session={done}")
-    await signed(daemon)
+    await signed(agent)
     async with page.expect_download() as waiting:
         await page.get_by_role("button", name="Export").click()
     download = await waiting.value

@@ -9,8 +9,6 @@ import sys
 import httpx2 as httpx
 import pytest
 
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
-
 
 def _command(*arguments):
     return [sys.executable, "-m", "opensafe.cli", "console", *arguments]

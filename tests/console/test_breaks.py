@@ -1,5 +1,8 @@
 """What breaks under a page: the daemon, the console, the session. It says so, and goes on without gap or repetition."""
 
+import asyncio
+import contextlib
+
 import pytest
 from playwright.async_api import expect
 
@@ -31,16 +34,79 @@ async def test_it_goes_on_after_the_daemon_without_gap_or_repetition(people):
         await page.close()
 
 
-async def test_a_browser_that_was_away_sees_what_came_meanwhile_once(console, agent, session):
-    page = await console.page("/")
-    await agent.decide(session, "Bash", {"command": "echo while-here"})
-    await expect(page.locator("#trace")).to_contain_text("while-here")
-    await page.context.set_offline(True)
-    await agent.decide(session, "Bash", {"command": "echo while-away"})
-    await page.context.set_offline(False)
-    await expect(page.locator("#trace")).to_contain_text("while-away", timeout=20_000)
-    assert await page.locator("#trace code", has_text="while-away").count() == 1
-    await console._people.take()  # the browser says that it was offline
+class Wire:
+    """Between a browser and a console, on a port of its own: what goes over it can be cut, and mended."""
+
+    def __init__(self):
+        self.to = None
+        self.port = 0
+        self.taken = 0
+        self._whole = True
+        self._open = set()
+
+    @contextlib.asynccontextmanager
+    async def laid(self):
+        async with await asyncio.start_server(self._carry, "127.0.0.1", 0) as server:
+            self.port = server.sockets[0].getsockname()[1]
+            yield self
+            self.cut()
+
+    def cut(self):
+        self._whole = False
+        for writer in self._open:
+            writer.transport.abort()
+
+    def mend(self):
+        self._whole = True
+
+    async def _carry(self, reader, writer):
+        self.taken += 1
+        if not self._whole:
+            writer.transport.abort()
+            return
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.to)
+        ends = {writer, to_writer}
+        self._open |= ends
+        try:
+            await asyncio.gather(_pumped(reader, to_writer), _pumped(to_reader, writer))
+        finally:
+            self._open -= ends
+            for end in ends:
+                end.close()
+
+
+async def _pumped(reader, writer):
+    with contextlib.suppress(ConnectionError):
+        while piece := await reader.read(1 << 16):
+            writer.write(piece)
+            await writer.drain()
+    writer.close()
+
+
+async def test_a_browser_that_was_away_sees_what_came_meanwhile_once(people, daemon, agent, session):
+    wire = Wire()
+    async with wire.laid():
+        with Console(daemon, ("reviewer",), f"--allow-host=127.0.0.1:{wire.port}") as console:
+            wire.to = int(console.address.rpartition(":")[2])
+            link = console.link("reviewer").replace(f":{wire.to}/", f":{wire.port}/")
+            page = await people.open(link)
+            await page.locator("form[action='/sign-in'] button").click()
+            await agent.decide(session, "Bash", {"command": "echo while-here"})
+            await expect(page.locator("#trace")).to_contain_text("while-here")
+            async with page.expect_event("requestfailed"):
+                wire.cut()
+            await agent.decide(session, "Bash", {"command": "echo while-away"})
+            taken = wire.taken
+            async with page.expect_event("requestfailed", timeout=20_000):  # it tries, and can't
+                pass
+            assert wire.taken > taken
+            assert "while-away" not in await page.locator("#trace").inner_text()
+            wire.mend()
+            await expect(page.locator("#trace")).to_contain_text("while-away", timeout=20_000)
+            assert await page.locator("#trace code", has_text="while-away").count() == 1
+            assert await page.locator("#trace code", has_text="while-here").count() == 1
+            assert await people.take() != []  # the browser says that it was cut off
+            await page.close()
 
 
 async def test_a_session_that_is_over_is_told_and_shows_nothing_more(people, daemon, agent, session):

@@ -1,28 +1,7 @@
-"""The frame around the screens: signing in and out, the language, and that a page is live."""
+"""The frame around the screens: the language, and that a page is live."""
 
 import pytest
 from playwright.async_api import expect
-
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
-
-
-async def test_a_link_signs_in_once(console, people):
-    link = console.process.link("reviewer")
-    page = await people.open(link)
-    await page.get_by_role("button", name="Sign in").click()
-    await expect(page.locator(".person")).to_have_text("reviewer")
-    again = await people.open(link)
-    await again.get_by_role("button", name="Sign in").click()
-    await expect(again.get_by_role("alert")).to_have_text("This link was used or is too old.")
-    (fault,) = await people.take()
-    assert "403" in fault
-
-
-async def test_signing_out_ends_the_session(console):
-    page = await console.page(new=True)
-    await page.get_by_role("button", name="Sign out").click()
-    await page.goto(console.address)
-    await expect(page).to_have_url(f"{console.address}/sign-in")
 
 
 @pytest.mark.parametrize(("language", "said"), [("en", "Sign out"), ("ja", "サインアウト"), ("es", "Cerrar sesión")])

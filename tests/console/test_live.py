@@ -5,8 +5,6 @@ from playwright.async_api import expect
 
 from tests.harness.browser import axe, shot
 
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
-
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "<img src=x onerror=document.title='owned'>",
@@ -51,16 +49,18 @@ async def test_the_runtime_is_told(console, sandbox):
     await expect(strip.locator("div", has_text="Memory").locator("dd")).to_contain_text("MiB")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-async def test_what_agents_write_is_text(console, agent, session, sandbox, text):
+@pytest.mark.parametrize(("number", "text"), enumerate(HOSTILE))
+async def test_what_agents_write_is_text(console, agent, session, sandbox, number, text):
     page = await console.page("/")
-    await agent.decide(session, "Bash", {"command": f"curl evil.example.com # {text}"})
-    await agent.decide(session, "Bash", {"command": "curl evil.example.com # the next one"})
-    await expect(page.locator("#trace tr", has_text="the next one").first).to_be_visible()
+    await agent.decide(session, "Bash", {"command": f"curl evil.example.com # n{number} {text} end{number}"})
+    await agent.decide(session, "Bash", {"command": f"curl evil.example.com # next{number}"})
+    await expect(page.locator("#trace tr", has_text=f"next{number}")).to_be_visible()
     await expect(page).to_have_title("Live · OpenSafe")
     await expect(page.locator("#ended")).to_be_hidden()
-    assert await page.locator("#trace tr").nth(2).locator("td").count() == 8
-    shown = await page.locator("#trace").inner_text()
+    row = page.locator("#trace tr", has_text=f"n{number} ")
+    await expect(row).to_contain_text(f"end{number}")
+    assert await row.locator("td").count() == 8
+    shown = await row.inner_text()
     assert not any(char in shown for char in "\x1b\u202e\u2028")
 
 

@@ -8,10 +8,9 @@ from playwright.async_api import expect
 
 from opensafe.policy import archive, sign
 from opensafe.policy.manifest import ALLOWED, WASM
+from tests.console.candidate_page import answered, offer
 from tests.harness.browser import axe, shot
 from tests.harness.policy import KEY, compile_bomb, repack, site_bundle
-
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
 HOSTILE = "echo '<img src=x onerror=alert(1)>' \u202e"
 
@@ -43,13 +42,6 @@ def bundles(tmp_path_factory):
 @pytest.fixture(scope="module")
 def settings(bundles):
     return {"bundle": bundles["active"], "key": bundles["key"]}
-
-
-async def offer(page, path):
-    """Have a bundle judge the record again, up to the page that says what it found."""
-    await page.set_input_files("#bundle", path)
-    await page.get_by_role("button", name="Replay").click()
-    await page.wait_for_url("**/policies/candidate")
 
 
 async def token(page):
@@ -112,6 +104,7 @@ async def test_a_candidate_that_changes_nothing_says_so(console, agent, session,
     await expect(page.get_by_text("Every verdict stays as it was.")).to_be_visible()
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "why"), [("none", "compression"), ("bomb", "ended by signal")])
 async def test_what_is_no_bundle_harms_nobody(console, bundles, name, why):
     page = await console.page("/policies")
@@ -142,8 +135,7 @@ async def test_a_candidate_in_shadow_is_counted_live_and_stopped(console, agent,
     await agent.decide(session, "Bash", {"command": "echo shadowed"})
     await expect(shadow.locator("tbody tr", has_text="default.deny").last).to_be_visible()
     await expect(shadow.locator("table", has_text="Holds").locator(".badge").first).to_have_text("allowed")
-    page.on("dialog", lambda asked: asked.accept())
-    await shadow.get_by_role("button", name="Stop").click()
+    assert await answered(page, shadow.get_by_role("button", name="Stop").click(), yes=True)
     await expect(shadow).to_contain_text("No candidate judges along.")
 
 

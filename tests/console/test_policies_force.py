@@ -6,9 +6,8 @@ import pytest
 from playwright.async_api import expect
 
 from opensafe.policy import sign
+from tests.console.candidate_page import answered, offer
 from tests.harness.policy import KEY, site_bundle
-
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +35,11 @@ def newer(bundle, tmp_path):
     return make
 
 
-async def offer(page, path):
-    await page.set_input_files("#bundle", path)
-    await page.get_by_role("button", name="Replay").click()
-    await page.wait_for_url("**/policies/candidate")
-
-
 async def test_an_operator_puts_in_force_what_was_shown(console, agent, newer):
     path, number = await newer(agent)
     page = await console.page("/policies", principal="operator")
     await offer(page, path)
-    page.on("dialog", lambda asked: asked.accept())
-    await page.keyboard.press("x")
+    assert str(number) in await answered(page, page.keyboard.press("x"), yes=True)
     await expect(page.get_by_text("Every call is judged by it now")).to_be_visible()
     status = await agent.status()
     assert (status.bundle_number, status.bundle_digest) == (number, hashlib.sha256(path.read_bytes()).hexdigest())
@@ -62,8 +54,7 @@ async def test_what_is_in_force_changes_on_pages_that_are_open(console, agent, n
     path, number = await newer(agent)
     page = await console.page("/policies", principal="operator")
     await offer(page, path)
-    page.on("dialog", lambda asked: asked.accept())
-    await page.get_by_role("button", name="Put in force").click()
+    assert str(number) in await answered(page, page.get_by_role("button", name="Put in force").click(), yes=True)
     await expect(seen.locator("#force")).to_contain_text(f"{number}-")
     await expect(seen.locator("#history tbody tr").first).to_contain_text(f"{number}-")
 
@@ -72,8 +63,7 @@ async def test_whoever_says_no_changes_nothing(console, agent, newer):
     path, number = await newer(agent)
     page = await console.page("/policies", principal="operator")
     await offer(page, path)
-    page.on("dialog", lambda asked: asked.dismiss())
-    await page.keyboard.press("x")
+    assert str(number) in await answered(page, page.keyboard.press("x"), yes=False)
     await expect(page.get_by_role("button", name="Put in force")).to_be_enabled()
     assert (await agent.status()).bundle_number == number - 1
 
@@ -117,11 +107,9 @@ async def test_what_the_daemon_refuses_is_told_and_changes_nothing(console, agen
     other, _ = await newer(agent, by=2)
     race = await console.page("/policies", principal="operator", new=True)
     await offer(race, other)
-    race.on("dialog", lambda asked: asked.accept())
-    await race.get_by_role("button", name="Put in force").click()
+    await answered(race, race.get_by_role("button", name="Put in force").click(), yes=True)
     await expect(race.get_by_text("Every call is judged by it now")).to_be_visible()
-    page.on("dialog", lambda asked: asked.accept())
-    await page.get_by_role("button", name="Put in force").click()
+    await answered(page, page.get_by_role("button", name="Put in force").click(), yes=True)
     await expect(page.get_by_role("alert")).to_contain_text("number")
     assert (await agent.status()).bundle_number == number + 1
     seen = await console.page("/policies")

@@ -142,6 +142,7 @@ async def test_a_campaign_is_seen_to_go_on(page, directory):
     await expect(progress).to_contain_text("1 raised")
 
 
+@pytest.mark.timeout(900)
 async def test_a_run_is_started_followed_and_stopped_and_another_keeps_its_report(page, directory):
     run = page.locator("#run")
     before = set(directory.glob("redteam-*.json"))

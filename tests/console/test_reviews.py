@@ -9,8 +9,6 @@ from playwright.async_api import expect
 from opensafe.model.outcome import OutcomeKind
 from tests.harness.browser import axe, shot
 
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
-
 # npm is not in the image: the marker is what shows that the line was run.
 INSTALL = {"command": "npm install left-pad; echo ran"}
 UNCLEAR = {"command": "$(echo echo) hello | tee -a log"}

@@ -1,6 +1,5 @@
 """The screen Session: all sessions, and of one its trace, what it touched, why it was stopped, and proofs."""
 
-import asyncio
 import re
 
 import pytest
@@ -8,6 +7,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from opensafe.errors import UnknownTool
+from tests.harness.audit import signed
 from tests.harness.browser import axe, shot
 
 HOSTILE = "\x1b[31mred\x1b[0m <script>alert(1)</script> <b>bold</b> \u202etxt.exe"
@@ -142,9 +142,7 @@ async def test_a_record_is_proven_with_the_key_that_the_console_has(console, age
     part = await opened(page, "Read(/etc/shadow)")
     await part.get_by_role("link", name=re.compile(r"^Record \d+$")).click()
     await expect(part.locator("pre").last).to_contain_text('"kind": "decision"')
-    size = (await agent.status()).audit_size
-    while (await agent.status()).checkpoint_size < size:  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0.05)
+    await signed(agent)
     await part.get_by_role("link", name="Prove").click()
     await expect(part).to_contain_text(re.compile(r"signature holds under the key opensafe/\w+"))
 

@@ -5,8 +5,6 @@ from playwright.async_api import expect
 
 from opensafe.model.outcome import OutcomeKind
 
-pytestmark = [pytest.mark.root, pytest.mark.runsc]
-
 INSTALL = {"command": "npm install left-pad; echo ran"}
 
 

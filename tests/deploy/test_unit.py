@@ -85,7 +85,7 @@ def test_the_console_is_valid_and_has_next_to_nothing(tmp_path):
     assert analyzed.returncode == 0, analyzed.stdout
     settings = dict(line.split("=", 1) for line in CONSOLE.read_text().splitlines() if "=" in line and line[0] != "#")
     assert settings["CapabilityBoundingSet"] == ""
-    assert settings["User"] in SYSUSERS.read_text()
+    assert re.search(rf"^u {settings['User']} ", SYSUSERS.read_text(), re.MULTILINE)
 
 
 def test_the_accounts_are_those_that_the_daemon_drops_to(tmp_path):

@@ -1,5 +1,6 @@
 """What stands in a daemon's log."""
 
+import asyncio
 import json
 
 
@@ -13,3 +14,11 @@ async def records(client, last):
     await client.close_session(session)
     found = [json.loads(record.line) async for record in client.tail_audit(last + 2)]
     return [record for record in found if record.get("session_id") != session][-last:]
+
+
+async def signed(client, size=None):
+    """Wait until a checkpoint covers so many records; else those that are on record now."""
+    async with asyncio.timeout(30):
+        size = (await client.status()).audit_size if size is None else size
+        while (await client.status()).checkpoint_size < size:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.1)

@@ -18,6 +18,7 @@ from opensafe.client import ShipState
 from opensafe.errors import OpenSafeError
 from opensafe.model.checkpoint import VerifierKey, opened
 from tests.harness import ocsf as schema
+from tests.harness.audit import signed
 from tests.harness.collector import Collector, certify, syslog
 from tests.harness.daemon import Daemon
 
@@ -187,8 +188,7 @@ async def test_evidence_of_a_daemon_that_goes_on_verifies(own_daemon, tmp_path):
         session = await client.create_session("tester")
         sandbox = (await client.create_sandbox(session)).sandbox.sandbox_id
         await client.run_call(session, sandbox, "first", "Bash", {"command": "true"})
-        while not (await client.status()).checkpoint_size:  # noqa: ASYNC110 - a status tells when asked
-            await asyncio.sleep(0.1)
+        await signed(client, 1)
 
         async def go_on():
             for number in itertools.count():

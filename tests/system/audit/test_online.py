@@ -13,6 +13,7 @@ import pytest
 from opensafe.audit.segment import segment_paths
 from opensafe.errors import AuditError, Conflict, InvalidArgument, NotFound, NotPermitted
 from opensafe.warden import kernel
+from tests.harness.audit import signed
 
 pytestmark = [pytest.mark.root, pytest.mark.runsc]
 
@@ -39,13 +40,6 @@ async def ran(client, call="call"):
     assert (await client.run_call(session, sandbox, call, "Bash", {"command": "echo ran"})).stdout == b"ran\n"
     await client.close_session(session)
     return session
-
-
-async def signed(client, size):
-    """Wait until so many records are signed."""
-    async with asyncio.timeout(30):
-        while (await client.status()).checkpoint_size < size:  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.1)
 
 
 def children(daemon):
